@@ -175,7 +175,7 @@ class Result:
         few = f'at most {limit} rows of each split' if limit else ''
         counts = [f'{method.partition("/")[2]} {count} ({model})' for model, methods in self.manifest.get('second_asking', {}).items()
                   for method, count in methods.items() if not method.startswith('dev/')]
-        second = f'{self.manifest.get("rows_are", "summaries")} read only at the second asking: {", ".join(counts)}' if counts else ''
+        second = f'answers read only at the second asking: {", ".join(counts)}' if counts else ''
         return ' · '.join(part for part in (*self.manifest.get('notes', []), few, second) if part) or None
 
     def with_other_data(self) -> pl.DataFrame:  # CELLS

@@ -402,7 +402,7 @@ def test_the_manifest_says_what_the_numbers_rest_on(models, tmp_path):
     load_oasis_sample().head(3).with_columns(split=pl.lit('test')).write_parquet(tmp_path/'three.parquet')
     plan = setting_plan(models=['yes'], data=str(tmp_path/'three.parquet'), runs=1, limit=4, loaded=models)
     done = execute(plan)
-    result = write_plan(plan, done, table_cells(plan, done), out=tmp_path, rows_are='texts')
+    result = write_plan(plan, done, table_cells(plan, done), out=tmp_path)
     written = json.loads((tmp_path/'oasis'/'table5.three.json').read_text())
     assert written['data']['texts']['rows'] == 4 and written['parameters']['runs'] == 1 and written['notes'] == ['asked about: test']
     assert 'oasis/text_fs@2' in result.manifest['prompts'] and str(tmp_path) not in json.dumps(written)
