@@ -645,7 +645,7 @@ def _made_with(exhibit: Exhibit, data: str, folder: Path) -> str:
         value, default = made.get(name), ast.literal_eval(written)
         # models are named there as they were run, if any was; on the sample a notebook itself says in words what its None stood for
         by_itself = (name == 'models' and value) or (isinstance(value, str) and not data and not default)
-        gone = (name, value) == ('verifier', 'tiny')  # what was the default before `mpnet`
+        gone = (name, value) == ('verifier', 'tiny') or isinstance(value, dict)  # the default before `mpnet`; lists took the place of dicts
         if default is not None and manifest.get('parameters', {}).get(name, default) is None: given += ['-p', f'{name}=null']
         if value is None or by_itself or gone or value in (default, [default]): continue
         text = ','.join(value) if name == 'data' and isinstance(value, list) else value

@@ -958,6 +958,8 @@ def test_stale_results_are_made_again_as_they_were_made(tmp_path):
     assert remaking([('oasis/table6', '', '')], tmp_path) == ['factlab reproduce oasis/table6 -p limit=null']  # the notebook takes 60
     write_exhibit('final/table4', cells, about={'parameters': made | {'models': []}, 'few': 2}, out=tmp_path)
     assert "-p 'models=[]'" in remaking([('final/table4', data, '')], tmp_path)[0]  # no model was asked: none is to be
+    write_exhibit('final/table4', cells, about={'parameters': {'models': {}, 'seed': 3}}, out=tmp_path)
+    assert remaking([('final/table4', '', '')], tmp_path) == ['factlab reproduce final/table4 --seed 3']  # an older form took a dict
 
 
 def test_the_best_baseline_stands_beside_ours():
