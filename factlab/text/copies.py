@@ -8,6 +8,7 @@ __all__ = ['copied_sentence', 'changed_order', 'dropped_doubt']
 # %% ../../nbs/01_text/08_copies.ipynb #cp2
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -20,13 +21,16 @@ _COPIED = .75  # of the words of a claim
 def _stems(text: str) -> set[str]:
     return {word_stem(plain) for word in written_words(text) if (plain := word.casefold()) not in HOLDING_WORDS}
 
+@lru_cache(maxsize=64)
+def _sentences(passage: str) -> list[tuple[str, set[str]]]: return [(sentence, _stems(sentence)) for sentence in split_sentences(passage)]
+
 def copied_sentence(
     passage: str,
     claim: str,
 ) -> str|None:  # of the passage
     "The sentence that a claim copies, whole or in part."
     wanted = _stems(claim)
-    common = {sentence: len(wanted & _stems(sentence)) for sentence in split_sentences(passage)}
+    common = {sentence: len(wanted & stems) for sentence, stems in _sentences(passage)}
     best = max(common, key=common.__getitem__, default='')
     return best if wanted and best and common[best] >= _COPIED*len(wanted) else None
 
