@@ -25,7 +25,7 @@ from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
 from ..text.copies import changed_order, copied_sentence, dropped_doubt
-from ..text.disclaimers import disowning_word
+from ..text.disclaimers import disowned_elsewhere, disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
@@ -301,10 +301,14 @@ def _passage_doubt(passage: str, claim: str) -> str|None:
 
 def _doubted_claims(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
     "Supported claims whose passage may not support them, with what it does."
-    rows = np.flatnonzero((found.labels == ENT) & (found.places >= 0))
-    texts = passages['text'].gather(hits.ids[rows, found.places[rows]])
-    doubts = {claims[row]: _passage_doubt(text, claims[row]) for row, text in zip(rows.tolist(), texts, strict=True)}
-    return {claim: doubt for claim, doubt in doubts.items() if doubt}
+    texts, doubts = _texts_of(hits, passages), {}
+    for row in np.flatnonzero((found.labels == ENT) & (found.places >= 0)).tolist():
+        own, claim = int(found.places[row]), claims[row]
+        doubt = _passage_doubt(texts[row][own], claim)
+        if doubt is None and (word := disowned_elsewhere(texts[row][:own] + texts[row][own + 1:], claim)):
+            doubt = f'is not alone: another with the same names speaks of "{word}"'
+        if doubt: doubts[claim] = doubt
+    return doubts
 
 def _evidence_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> pl.DataFrame:
     "One row for each passage of each different claim, in the order of the ranks."

@@ -521,6 +521,17 @@ def test_a_text_is_not_factual_where_its_passage_calls_itself_untrue(passage, cl
     assert verify_text(claim, known.with_columns(text=pl.lit(claim)), **options).texts['verdict'].item() == 'factual'
 
 
+def test_a_correction_in_another_passage_is_a_doubt():
+    told, correction = 'The Sella ferry carries 300 passengers.', 'Correction: a note on the Sella ferry gave the wrong figure.'
+    options = dict(extractor='sentences', retriever='bm25', verifier=ByRule(), store=False)
+    def verdict(*texts):
+        known = pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'page': ['p']*len(texts), 'text': list(texts)})
+        return verify_text(told, known, **options).texts.select('verdict', 'reason').row(0)
+    assert verdict(told, 'The Orm ferry: this note was wrong.') == ('factual', None)
+    why = 'the passage that supports claim 1 is not alone: another with the same names speaks of "Correction": read it'
+    assert verdict(told, correction) == ('undecided', why)
+
+
 def test_claims_whose_passages_call_themselves_untrue_are_named():
     known = pl.DataFrame({'id': ['a', 'b', 'c'], 'page': ['p']*3, 'text': [f'A myth: {CUP[0]}', DAM, f'A hoax and no myth: {CASTLE[0]}']})
     rows = pl.DataFrame({'id': ['x', 'y', 'z'], 'text': [f'{CUP[0]} {DAM} {CASTLE[0]}', DAM, f'{CUP[0]} Owls sing.']})
