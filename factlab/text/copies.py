@@ -13,23 +13,21 @@ from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from .sentences import split_sentences
-from .word_forms import HOLDING_WORDS, word_stem, written_words
+from .word_forms import HOLDING_WORDS, content_stems, word_stem, written_words
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp4
 _COPIED = .75  # of the words of a claim
 
-def _stems(text: str) -> set[str]:
-    return {word_stem(plain) for word in written_words(text) if (plain := word.casefold()) not in HOLDING_WORDS}
-
 @lru_cache(maxsize=64)
-def _sentences(passage: str) -> list[tuple[str, set[str]]]: return [(sentence, _stems(sentence)) for sentence in split_sentences(passage)]
+def _sentences(passage: str) -> list[tuple[str, frozenset[str]]]:
+    return [(sentence, content_stems(written_words(sentence))) for sentence in split_sentences(passage)]
 
 def copied_sentence(
     passage: str,
     claim: str,
 ) -> str|None:  # of the passage
     "The sentence that a claim copies, whole or in part."
-    wanted = _stems(claim)
+    wanted = content_stems(written_words(claim))
     common = {sentence: len(wanted & stems) for sentence, stems in _sentences(passage)}
     best = max(common, key=common.__getitem__, default='')
     return best if wanted and best and common[best] >= _COPIED*len(wanted) else None
@@ -88,6 +86,6 @@ def dropped_doubt(
     "The first word of a sentence that makes a story, a plan, an opinion or the past of it, and that the claim does not have."
     theirs, own = ({word.casefold() for word in written_words(text)} for text in (sentence, claim))
     if own & _PRESENT and not own & _PAST and not theirs & _PRESENT and (past := theirs & _PAST): return min(past)
-    said = set(map(word_stem, own))
+    dropped = _DOUBTING - set(map(word_stem, own))
     words = [word for at, word in enumerate(written_words(sentence)) if word.islower() or not at]  # May is a month
-    return next((word for word in words if word_stem(word.casefold()) in _DOUBTING - said), None)
+    return next((word for word in words if word_stem(word.casefold()) in dropped), None)

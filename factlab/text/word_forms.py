@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['HOLDING_WORDS', 'word_stem', 'written_words', 'number_readings', 'Wording', 'added_words', 'repeated_words',
-           'lost_links', 'lost_negations']
+           'content_stems', 'lost_links', 'lost_negations']
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #c2
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -158,6 +158,12 @@ _LINKS = frozenset(
 _NAMED_AFTER_TO = frozenset(
     'a an the his her its their my our your this that these those it him them me us you which whom what who one'.split())
 
+def content_stems(
+    words: Iterable[str],  # of `written_words`
+) -> frozenset[str]:
+    "The stems of words, but for the small ones that hold a sentence."
+    return frozenset(word_stem(plain) for word in words if (plain := word.casefold()) not in HOLDING_WORDS)
+
 @dataclass(frozen=True)
 class _Linked:
     "A sentence or a claim: what it is about, and how often it has each kind of negation or link."
@@ -168,8 +174,7 @@ class _Linked:
     @classmethod
     def of(cls, text: str) -> '_Linked':
         words = tuple(word.casefold() for word in written_words(text))
-        about = frozenset(word_stem(word) for word in words if word not in HOLDING_WORDS)
-        return cls(words, about, Counter(filter(None, map(_link, words))))
+        return cls(words, content_stems(words), Counter(filter(None, map(_link, words))))
 
 def _link(word: str) -> str|None:
     "The kind of a word without case: negations are one."
