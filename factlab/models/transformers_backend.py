@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['TINY_SHA256', 'TINY_ANSWER', 'TINY_SOURCE', 'GRANITE_TURNS', 'DTYPE', 'DEVICE', 'quiet', 'unpacked_folder',
-           'unpacked', 'tiny_folder', 'gguf_tokenizer', 'native_bfloat16', 'pick_device', 'pick_dtype', 'Source',
-           'named_source', 'place_of', 'context_of', 'folder_digest', 'pretrained', 'find_source', 'ChatFormat',
-           'JsonGrammar', 'Grammars', 'SourcedModel', 'LocalModel', 'load_tokenizer', 'fault_of', 'cut_at_stop',
-           'above_zero', 'load_gguf', 'load_hf']
+           'unpacked', 'tiny_folder', 'gguf_tokenizer', 'native_bfloat16', 'on_the_other_processor', 'pick_device',
+           'pick_dtype', 'Source', 'named_source', 'place_of', 'context_of', 'folder_digest', 'pretrained',
+           'find_source', 'ChatFormat', 'JsonGrammar', 'Grammars', 'SourcedModel', 'LocalModel', 'load_tokenizer',
+           'fault_of', 'cut_at_stop', 'above_zero', 'load_gguf', 'load_hf']
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c2
 import importlib.util
@@ -20,6 +20,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
+from contextvars import ContextVar
 from functools import cache, cached_property
 from io import StringIO
 from pathlib import Path
@@ -129,11 +130,21 @@ def _dequantised(gguf: Path, dtype: str):
     return AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=getattr(torch, dtype), **options)
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #c11
+_elsewhere: ContextVar[bool|None] = ContextVar('whether the processor of another machine has bfloat16', default=None)
+
 def native_bfloat16() -> bool:
     "Whether this machine's processor has instructions for bfloat16, as Linux reports them."
+    if (told := _elsewhere.get()) is not None: return told
     try: flags = Path('/proc/cpuinfo').read_text()
     except OSError: return False
     return re.search(r'^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b', flags, re.MULTILINE) is not None
+
+@contextmanager
+def on_the_other_processor():
+    "Name models as a machine would whose processor differs from this one's in having bfloat16. Nothing is to be asked within."
+    token = _elsewhere.set(not native_bfloat16())
+    try: yield
+    finally: _elsewhere.reset(token)
 
 @cache
 def _for_processors_alone() -> bool:

@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ import polars as pl
 from ..core.core import FactlabError, RunError, Schema, UsageError, canonical_json, digest, home_dir, need_lab, replacing
 from ..core.papers import paper_folders
 from ..models.dry_run import ESTIMATE, DryRun, estimate_of
+from ..models.transformers_backend import on_the_other_processor
 from factlab.reports.exhibits import (
     MARKS,
     Exhibit,
@@ -602,13 +604,19 @@ def stale_results(
     out: str|Path|None = None,  # folder of results; `figures` of the checkout when None
 ) -> list[tuple[str, str, str]]:  # exhibit, data set ('' for the sample), what is wrong
     "Results of another plan than today's, and exhibits without a result."
-    found = []
+    found, others = [], {}
     for exhibit in catalog():
         there = manifests_of(figures_dir(out), exhibit)
         if not there: found.append((exhibit.id, '', 'no result'))
         if exhibit.plan is None: continue
-        found += [(exhibit.id, data, wrong) for data, manifest in there.items() if (wrong := _differs(exhibit, manifest))]
-    return found
+        for data, manifest in there.items():
+            if not (wrong := _differs(exhibit, manifest)): continue
+            found.append((exhibit.id, data, wrong))
+            if wrong.startswith('of plan '): others[found[-1]] = exhibit.id, manifest['parameters'], manifest['plan']
+    if not others: return found
+    with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as alone:  # models keep the arithmetic that they once found
+        same = dict(zip(others, alone.submit(_made_elsewhere, list(others.values())).result(), strict=True))
+    return [result for result in found if not same.get(result)]
 
 def without_plan(
     out: str|Path|None = None,  # as of `stale_results`
@@ -623,6 +631,11 @@ def _differs(exhibit: Exhibit, manifest: Mapping) -> str:
     try: today = exhibit.plan(**manifest['parameters']).digest
     except (FactlabError, TypeError) as error: return f'its plan cannot be made here: {error}'
     return '' if today == made else f'of plan {made}, now {today}'
+
+def _made_elsewhere(results: list[tuple[str, dict, str]]) -> list[bool]:  # exhibit, parameters, plan
+    "Whether a machine with the other arithmetic makes these plans."
+    exhibits = {exhibit.id: exhibit for exhibit in catalog()}
+    with on_the_other_processor(): return [exhibits[id].plan(**parameters).digest == made for id, parameters, made in results]
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #4b46b650
 def remaking(

@@ -20,6 +20,7 @@ import nbformat
 import papermill
 import psutil
 import pytest
+from commands import started
 from conftest import with_weights
 from localization.test_methods import tiny_t5  # noqa: F401  a fixture
 from misbehaving_server import MisbehavingServer, answer, free_port, never, status, wait_until
@@ -929,6 +930,26 @@ def test_results_of_another_plan_are_stale_and_no_model_is_taken(tmp_path, monke
     [lost] = listed({**plan.parameters, 'verifier': 'nobody'}, plan=plan.digest)
     assert 'cannot be made here' in lost and 'nobody' in lost
     assert ('final/table7', '', 'no result') in stale_results(tmp_path)
+
+
+def test_a_result_of_the_other_arithmetic_is_not_stale(tmp_path):
+    "bfloat16 is another identity of `tiny` than float32, and no other plan."
+    code = """
+    from factlab.models.transformers_backend import native_bfloat16, on_the_other_processor
+    from factlab.reports.exhibits import find_exhibits
+    here = native_bfloat16()
+    with on_the_other_processor():
+        [exhibit] = find_exhibits(['final/table4'])
+        print(exhibit.plan(models=['tiny'], limit=2, few=1).digest, here != native_bfloat16())
+    """
+    told, _ = started(code).communicate()
+    elsewhere, other = told.split()
+    plan = EXHIBITS['final/table4'].plan(models=['tiny'], limit=2, few=1)
+    assert other == 'True' and plan.digest != elsewhere
+    cells = make_cells('final/table4', [{'row': 'CoT', 'column': 'tiny F1', 'measured': .2, 'n': 2, 'status': 'measured'}])
+    for digest, stale in ((elsewhere, False), (elsewhere[::-1], True)):
+        write_exhibit('final/table4', cells, about={'parameters': dict(plan.parameters), 'plan': digest}, out=tmp_path)
+        assert stale == any(id == 'final/table4' for id, _, _ in stale_results(tmp_path))
 
 
 def test_what_an_old_format_means_is_said_once(monkeypatch, capsys):
