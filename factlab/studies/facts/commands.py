@@ -25,7 +25,7 @@ def board_table(
     board,  # schema LEADERBOARD
     unread_as_ungrounded: bool = False,  # also the score in which unread verdicts count as not grounded
 ):
-    "The leaderboard as it is printed: percent, intervals as texts, no columns without news."
+    "The leaderboard as it is printed: percent, intervals as texts, without columns that say nothing."
     import polars as pl
     def span(low: str, high: str) -> pl.Expr: return pl.format('{} … {}', low, high)
     rows = _percent(board, 'final', 'low', 'high', 'lowest', 'highest', 'unadjusted', 'difference', 'difference_low', 'difference_high')
@@ -153,7 +153,7 @@ def response_texts(
     path,    # of the responses, as for `read_responses`
     judged,  # schema RESPONSES: what was read of them
 ):  # schema TEXTS
-    "The responses that can be judged, each with its document, as they stand in the file: places in them are the user's own."
+    "The responses that can be judged, each with its document, as they stand in the file, so that positions are those of the user's text."
     import polars as pl
 
     from factlab.data.datasets import read_rows

@@ -48,7 +48,7 @@ def composition(
 
 # %% ../../../nbs/19_studies/02_facts/07_illustrations.ipynb #aaa16c2b
 def composition_cells(composed: pl.DataFrame) -> pl.DataFrame:  # CELLS
-    "The shares in percent, beside the names that the paper's list has."
+    "The shares of domains and tasks in percent."
     total = composed.filter(kind='Domain')['requests'].sum()
     return make_cells('facts/fig1', [{'row': name, 'column': f'{kind} share (%)', 'measured': 100*share, 'n': total, 'status': 'measured'}
                                      for kind, name, _, share in composed.iter_rows()])
@@ -113,7 +113,7 @@ def evasion_plan(
     *,
     data: str = 'sample',
 ) -> Plan:
-    """The first two evasive responses and the first refusal of the development split, before the offline judge; of data that knows no such
+    """The first two evasive responses and the first refusal of the development split, for the offline judge to judge; of data without such
     kinds the first three ineligible responses. Raises `DataError` for data without labelled responses, or without an ineligible one."""
     rows = _of_split(load_data(data), 'dev')
     beside = labelled_beside(rows, 'eligible')

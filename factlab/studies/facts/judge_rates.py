@@ -74,7 +74,7 @@ def rate_cells(
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS
     """Accuracy and F1 from the row's error counts and the class sizes, and N as these sizes give it. FNR and FPR, which give the counts,
-    stay `published`; one that no count gives is a finding beside the nearest that a count gives."""
+    stay `published`; a rate that no count gives is a finding, beside the nearest rate that one gives."""
     source = paper_cells(exhibit, frame)
     positive, negative = class_sizes(exhibit, source)
     total = positive + negative

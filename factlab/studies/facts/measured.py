@@ -79,7 +79,7 @@ def in_percent(
     row: Mapping,  # of shares
     *names: str,   # of the value and, where there are any, of its bounds
 ) -> dict[str, float|None]:  # measured, low, high
-    "What a cell says of a row, in percent."
+    "The value and the bounds of a cell, in percent."
     return {key: None if row[name] is None else 100*row[name] for key, name in zip(('measured', 'low', 'high'), names, strict=True)}
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #classesx
@@ -87,8 +87,8 @@ CLASSES = {'Sentences': ('ungrounded', 'grounded'), 'Responses': ('inaccurate', 
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #72c8cb83
 def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, np.ndarray], documents: pl.Series, seed: int) -> list[dict]:
-    """Of the bad ones the share that passes, of the good ones the share that does not: FPR and FNR of Table 2, where good is positive.
-    And Cohen's κ with the labels."""
+    """The share of bad items that pass (FPR of Table 2, where good is positive), the share of good items that do not (FNR), and Cohen's κ
+    with the labels."""
     known, cells = truth.to_numpy(), []
     bad, good = CLASSES[what]
     judges = [name for name in answers if name in JUDGE_ROWS]
@@ -135,7 +135,7 @@ def padded_documents(
     words: int,  # of each document, at the least
     among: pl.DataFrame|None = None,  # where the other paragraphs come from; the rows when None
 ) -> pl.DataFrame:  # the same rows, documents longer
-    "Every document between paragraphs of other documents of its domain, half before and half behind. Raises `DataError` where these end."
+    "Every document between paragraphs of other documents of its domain, half before, half after. Raises `DataError` if these are short."
     if missing := [name for name in ('document_id', 'domain', 'document') if name not in rows.columns]:
         raise DataError(f'documents are made longer by others of their domain: {missing} missing. Add the columns, or set padded_to to 0')
     others = (rows if among is None else among).select('document_id', 'domain', 'document').unique('document_id', maintain_order=True)
@@ -274,7 +274,7 @@ def board_cells(
 
 def rank_cells(
     board: pl.DataFrame,  # LEADERBOARD
-    score: Mapping[str, str],  # what cells of the score that ranks say
+    score: Mapping[str, str],  # columns of the cells of the ranking score
 ) -> list[dict]:
     "Fused ranks, and how far each responder is ahead of the best baseline."
     cells = []
@@ -321,7 +321,7 @@ def _drawn_percent(value: float, drawn: np.ndarray) -> dict[str, float|None]:
     return in_percent({'value': value if np.isfinite(value) else None, 'low': low, 'high': high}, 'value', 'low', 'high')
 
 def compares_planted(cells: pl.DataFrame) -> pl.Series:  # Boolean, of `board_cells`
-    "Which cells stand in a row of a planted pair: it has comparisons alone."
+    "Which cells are in the row of a planted pair, which holds only comparisons."
     return cells.select(pl.col('kind').is_in(['difference', 'p']).all().over('row')).to_series()
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #6ed16bc9

@@ -162,7 +162,7 @@ def _told(more: Mapping[str, object]) -> dict[str, object]:
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #p07b
 def rates_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Tables 2 and 4: the printed cells, and behind them what was measured. In table 4 the positive class is ineligible."
+    "Tables 2 and 4: the printed cells, then the measured ones. In Table 4 the positive class is ineligible."
     printed, seed, grounding = rate_cells(plan.exhibit), plan.parameters['seed'], plan.exhibit == 'facts/table2'
     if not plan.entries: return printed
     test, dev = (plan.entries[0].about[name].frame for name in ('test_rows', 'dev_rows'))
@@ -186,7 +186,7 @@ def best_prompts(plan: Plan, cells: pl.DataFrame) -> dict:  # best: how each mod
     return {'best by macro-F1': best} if best else {}
 
 def _verdicts(entry: Entry, done: Done) -> pl.Series:  # Boolean, null where not read
-    "Which of its responses a judge says to be of the positive class."
+    "Which responses a judge puts in the positive class."
     found = done[entry.step]
     positive = pl.col('accurate') if 'accurate' in found.columns else pl.col('issues') == ISSUES[2]
     ids = entry.step.rows.frame.select('id')
@@ -244,7 +244,7 @@ def ranking_plan(
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #5b06459e
 def ranking_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "The printed leaderboard recomputed, and behind it what was measured."
+    "The printed leaderboard recomputed, then the measured cells."
     printed = leaderboard_cells(plan.exhibit, plan.parameters['seed'], plan.parameters['draws'])
     return pl.concat([printed, make_cells(plan.exhibit, measured_ranking(plan, done))]) if plan.entries else printed
 
@@ -285,7 +285,7 @@ def preference_plan(
     **more,  # further fields of `Settings`: templates, chosen, prompts, max_tokens, judge_tokens, temperature, retry_unparsed, loaded
 ) -> Plan:
     """Models answer the first requests. They and the offline judges judge these answers and the data's own, where it has any; the offline
-    judges judge all of these as well."""
+    judges also judge the data's own answers to all requests."""
     for name, value, least in (('seed', seed, 0), ('draws', draws, 1)): check_whole_number(name, value, least)
     check_temperature(more.get('temperature', 0))
     asked = listed(asked)
@@ -305,7 +305,7 @@ def preference_plan(
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #92ceda21
 def self_preference_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Readings of the printed figure, and behind them what was measured."
+    "Estimates of the printed figure, then the measured cells."
     seed = plan.parameters['seed']
     printed = preference_cells(seed=seed, draws=plan.parameters['draws'])
     if not plan.entries: return printed
@@ -323,7 +323,7 @@ def measured_preference(
     seed: int = 0,
 ) -> list[dict]:
     """By how much the judge's score of its own answers is above the other judges', and how much more than on all other answers. The rival
-    calls everything accurate. All judges stand on the responses on which the judge's verdict could be read."""
+    calls everything accurate. All judges are compared on the responses for which this judge's verdict was read."""
     own = told.filter(judge=judge)
     told = told.join(own.drop_nulls('accurate').select('id'), on='id', how='semi')
     if judge not in told['responder']: return []  # none of its verdicts on its own answers could be read
@@ -363,13 +363,13 @@ def agreement_cells(pairs: pl.DataFrame, few: bool = False) -> list[dict]:  # of
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #pz1
 def measured_of(cells: pl.DataFrame) -> pl.DataFrame:
-    "The cells that were measured, without those that print alone gives."
+    "The cells that were measured, without the printed and the recomputed ones."
     return cells.filter(pl.col('status').is_in(['measured', 'baseline', 'illustrated']))
 
 def beside_printed(
     plan: Plan,
     cells: pl.DataFrame,  # CELLS
-    **stands,  # for all: columns of the measured cell and their values, as for `Exhibit.headline`
+    **stands,  # columns and values of the headline among the measured cells, as for `Exhibit.headline`
 ) -> dict:  # entries of the manifest
     "Manifest entries of a result that has measured cells besides the printed ones."
     if not plan.entries: return {'from': 'published cells'}

@@ -73,7 +73,7 @@ def rounding_range(
 
 # %% ../../../nbs/19_studies/02_facts/04_self_preference.ipynb #c13
 def _preferences(table: str, board: Leaderboard, seed: int, draws: int) -> list[dict]:
-    "One table's estimates: of each split, of their mean, and that with an interval by resampling, each verdict on its own."
+    "One table's estimates: of each split and of their mean; the mean also with an interval, from scores drawn independently."
     shape = (len(board.systems), len(SPLITS), len(JUDGES))
     drawn = normal_draws(board.scores, board.half, draws, seed=seed).reshape(draws, *shape).mean(2)
     cells = []
@@ -112,7 +112,7 @@ def preference_cells(
 def estimates_near_published(
     cells: pl.DataFrame,  # of `preference_cells`
 ) -> pl.DataFrame:  # row, column, recomputed, low, high
-    "The estimates that rounding lets come out at the published figure."
+    "The estimates that agree with the published figure within rounding."
     figure = cells['published'].drop_nulls()[0]
     near = (pl.col('low') < figure + .005) & (pl.col('high') > figure - .005)
     return cells.filter(near, status='exact').select('row', 'column', 'recomputed', 'low', 'high')

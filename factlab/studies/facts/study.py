@@ -71,7 +71,7 @@ BY_PAPER = 'paper'  # of templates and of eligibility: what the paper chose
 ALL_SPLITS = 'all'  # of the data: every split is a ranking of its own
 
 def listed(names: str|Sequence[str]) -> list[str]:
-    "Names each once; one alone may come as a text."
+    "Names as a list without duplicates; a single name may be given as a text."
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #82031630
@@ -100,7 +100,7 @@ class Settings(base.Settings):
     chosen: Mapping[str, str]|Sequence[str] = ()  # a template for a judge of its own; also as texts, JUDGE=TEMPLATE
     eligibility: str|Sequence[str] = 'request'  # what is shown, 'request_and_document', both, 'paper'; 'none': no final score
     chosen_eligibility: Mapping[str, str]|Sequence[str] = ()  # the same, for a judge of its own
-    eligibility_baseline: str|None = None  # whose response models see beside each, if they do not answer; None: the next responder's
+    eligibility_baseline: str|None = None  # whose response model judges that do not answer see beside each; None: the next's
     truncate: bool = False               # cut documents that a responder cannot read whole
     max_tokens: int = 1024               # of a response
     judge_tokens: int = 2048             # of a verdict of a model
@@ -127,7 +127,7 @@ class Settings(base.Settings):
         return replace(ours, prompt=self.worded(ours.prompt), double_check=ours.double_check and self.worded(ours.double_check))
 
     def respond(self) -> Prompt|None:
-        "How responders are asked, where that is in a wording of one's own."
+        "The prompt of responders, where a folder words it; else None."
         if self.prompts == 'paper': return None  # by the prompts that the data set publishes
         prompt = self.worded(RESPOND)
         return None if prompt.sha256 == RESPOND.sha256 else prompt
@@ -320,14 +320,14 @@ def best_judging(
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #bb6c317b
 def _responders(rows: Rows|Step) -> set[str]:
-    "The responders whose responses there are."
+    "The responders that have responses in these rows."
     if isinstance(rows, Rows): names = set(rows.frame['responder']) if 'responder' in rows.frame.columns else set()
     elif isinstance(rows.method, Responder): names = {rows.method.responder}
     else: names = set().union(*map(_responders, rows.inputs.values()))
     return {name for name in names if not name.startswith(TRIVIAL)}
 
 def _compared_with(settings: Settings, judge: str, rows: Rows|Step) -> str|None:  # None: the next responder, in the alphabet
-    "Whose response a judge of eligibility sees beside each. Raises `UsageError` for who does not answer."
+    "Whose response a judge of eligibility sees beside each. Raises `UsageError` for a responder that does not answer."
     known, named = _responders(rows), settings.eligibility_baseline
     if named is not None and named not in known:
         raise UsageError(f'eligibility_baseline is {named!r}, who does not answer: choose one of {", ".join(sorted(known)) or "none"}')
@@ -418,7 +418,7 @@ def baseline_notes(entries: Sequence[Entry]) -> list[str]:
     return notes
 
 def plan_notes(settings: Settings) -> tuple[str, ...]:
-    "What an estimate cannot know."
+    "Notes on what an estimate of the plan cannot know."
     several = [judge for judge in settings.judges if not eligibility_beside(judge)
                and max(len(templates_of(settings, judge)), len(eligibility_of(settings, judge))) > 1]
     asked = {name for judge in settings.judges for name in templates_of(settings, judge) if not eligibility_beside(judge)}
@@ -440,7 +440,7 @@ def _method_of(step: Step, done: Done) -> str:
     return method.best(done[step.inputs['dev']], verdicts).name
 
 def template_of(entry: Entry, done: Done) -> str:
-    "How a judge was asked about the responses."
+    "The name of the template with which a judge was asked about the responses."
     return _method_of(entry.step, done)
 
 def choices(plan: Plan, done: Done) -> dict:  # chosen, chosen_eligibility, where there was something to choose: template by judge

@@ -79,7 +79,7 @@ def corrected(
     judge: pl.DataFrame,  # predictions
     other: pl.DataFrame,  # predictions
 ) -> dict[str, Any]:  # a cell
-    "The share of the rows that the judge took for no hallucination, wrongly, to which another method gives the right label (§ 6)."
+    "Of the rows that the judge wrongly called free of hallucination, the share to which another method gives the right label (§ 6)."
     wrong = judged(rows, judge).filter((pl.col('said') == NONE) & ~pl.col('right'))
     again = judged(rows, other).filter(pl.col('id').is_in(wrong['id'].implode()))
     return {'column': CORRECTED, 'unparsed': again['said'].null_count()} | share_of(int(again['right'].sum()), wrong.height)
@@ -107,7 +107,7 @@ def correction_cells(
     baselines: Mapping[str, pl.DataFrame],  # of trivial rivals, beside a random label and two constants
     seed: int = 0,
 ) -> list[dict[str, Any]]:  # cells
-    "What each method corrects of what the judge took for no hallucination, wrongly, and its paired difference from the best baseline."
+    "`corrected` for each method, and its paired difference from the best baseline on the same rows."
     missed = judged(rows, judge).filter((pl.col('said') == NONE) & ~pl.col('right'))['id']
     cells = [{'row': name, 'method': METHOD_OF.get(name, name)} | corrected(rows, judge, found) for name, found in others.items()]
     if missed.is_empty(): return cells
@@ -192,13 +192,13 @@ def example_plan(
     *,
     models: str|Sequence[str] = ('tiny',),  # the first one is asked
     data: str = 'sample',
-    split: str|None = 'dev',  # None: all rows, as where the data has one split alone
+    split: str|None = 'dev',  # None: all rows; so too where the data has one split
     loaded: Loaded = {},  # noqa: B006
     **more,  # knowledge, extractor …: as of `Settings`
 ) -> Plan:
     """The methods of Table 8, and the two that run without a model, on the first row on which these two differ.
 
-    They differ with the knowledge base at hand, or with the one that ships where that is made for this row."""
+    These two use the settings' knowledge base, or the shipped one where the settings' is made for the row."""
     settings, names, rows = Settings(data=data, loaded=loaded, **more), check_models(models), load_labelled(data)
     if split is not None and rows['split'].n_unique() > 1: rows = rows.filter(split=split)
     if rows.is_empty(): raise DataError(f'no row of {data} is in the split {split!r}: choose another, or None for all rows')

@@ -63,7 +63,7 @@ def read_summaries(
 def wanted_names(
     summaries: 'pl.DataFrame',  # as `read_summaries` gives them
 ) -> list[str]:  # each once
-    "The names in summaries behind which a description can stand."
+    "The names in summaries after which a description can be put."
     from factlab.building.injection import DESCRIBED, correct_summaries, find_place
     from factlab.mixed_context.knowledge import mentions
     texts = correct_summaries(summaries)[0]['summary'].to_list()
@@ -168,7 +168,7 @@ def sample_sources(
 def read_sources(
     summaries: str,  # a file as of `read_summaries`, a set with labels as xent, FactCollect's folder or file; several with commas between
 ) -> 'pl.DataFrame':  # id, split, document, summary, wrong_spans, label
-    "Summaries to build on. What a set calls no correct summary has a label of its own, and is left out. Raises as the readers do."
+    "Summaries to build on. A summary that its set does not call correct has another label, and is left out. Raises as the readers do."
     import polars as pl
 
     from factlab.studies.fhsum.data_sets import SETS, is_factcollect, load_mixed, read_factcollect

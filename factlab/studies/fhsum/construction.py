@@ -29,7 +29,7 @@ def round_trips(
     built: Built,
     sources: pl.DataFrame,  # that it was built from, as `correct_summaries` takes them
 ) -> pl.DataFrame:  # id, source_id, same
-    "Whether each row without what was put in is its source summary."
+    "Whether each row without its inserted description is its source summary."
     texts = dict(correct_summaries(sources)[0].select('id', 'summary').iter_rows())
     rows = [{'id': row['id'], 'source_id': row['source_id'], 'same': (row['summary'][:row['start']] + row['summary'][row['end']:]
              if row['start'] is not None else row['summary']) == texts[row['source_id']]} for row in built.rows.iter_rows(named=True)]
@@ -41,7 +41,7 @@ APPOSITION = r'\p{Lu}[\p{L}\p{M}’.-]*[)”"]?, [^,.;:]{3,}(?:[,.;:)]|$)'  # a 
 def apposition_answers(
     rows: pl.DataFrame,  # summary
 ) -> pl.Series:  # labels
-    "A factual hallucination where a phrase between commas stands behind a capitalised word, else none."
+    "A factual hallucination where a phrase between commas follows a capitalised word, else none."
     return rows.select(pl.when(pl.col('summary').str.contains(APPOSITION)).then(pl.lit(FACTUAL)).otherwise(pl.lit(NONE)))['literal']
 
 # %% ../../../nbs/19_studies/03_fhsum/12_construction.ipynb #2608d78e
@@ -143,7 +143,7 @@ def construction_plan(
     paired: bool = True,   # every summary under all three labels
     seed: int = 0,
 ) -> Plan:
-    "What is built of correct summaries, and what is left out."
+    "The rows that are built from correct summaries, and what is left out."
     check_whole_number('seed', seed, 0)
     sources = sample_sources() if data == 'sample' else read_summaries(data)
     known = read_knowledge(knowledge) if knowledge else load('fhsum-knowledge')

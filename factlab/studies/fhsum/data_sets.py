@@ -104,7 +104,7 @@ STEPS = Schema('steps', {'step': pl.String, 'dropped': pl.Int64, 'left': pl.Int6
 # %% ../../../nbs/19_studies/03_fhsum/05_data_sets.ipynb #ae9498e5
 def keep_steps(
     rows: pl.DataFrame,
-    steps: Mapping[str, pl.Expr],  # by what it says: what must hold; what is null does not
+    steps: Mapping[str, pl.Expr],  # by name: the condition; null counts as false
 ) -> Derived:  # the rows that are left
     "Apply conditions one after the other and count."
     counts = [{'step': 'all', 'dropped': 0, 'left': rows.height}]

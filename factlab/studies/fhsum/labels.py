@@ -14,7 +14,7 @@ from ...reports.exhibits import make_cells
 from .relations import CATEGORIES
 
 # %% ../../../nbs/19_studies/03_fhsum/03_labels.ipynb #c3
-SHARE, OTHER = '{} share', 'other'  # a metric, of each label; what is not said of M-XSum's labels
+SHARE, OTHER = '{} share', 'other'  # a metric, of each label; the labels of M-XSum whose share is not printed
 ENTITIES, MARKED = 'Entities', 'share of entities annotated as hallucinations'  # metrics, of XEnt (§ 3)
 SHARES_OF = {SHARE.format(label): label for label in (*CATEGORIES, OTHER)}  # label by metric
 

@@ -81,11 +81,11 @@ class Answers:
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #9d164162
 def row_of(entry: Entry) -> str:
-    "Where a table has an entry's numbers."
+    "The row of an entry in a table."
     return f'{entry.model} + {entry.method}' if entry.model else entry.method
 
 def given_to(step: Step, done: Done) -> dict[str, pl.DataFrame]:
-    "What a step is given beside its rows."
+    "The inputs of a step, by name."
     return {name: done[each] for name, each in step.inputs.items()}
 
 def _is_same(entry: Entry, done: Done) -> bool:
@@ -109,14 +109,14 @@ def answers_of(
                    plan.parameters['seed'])
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #f0rced10
-def forced_ids(predictions: Predictions) -> dict[str, list[str]]:  # by method, those that also stand there with silence UNDECIDED
+def forced_ids(predictions: Predictions) -> dict[str, list[str]]:  # by method, where it also has a row with silence UNDECIDED
     "The rows that a default decides: the method has another answer than with silence undecided."
     both = {name: found.join(predictions[name + UNDECIDED].select('id', open='label'), on='id') for name, found in predictions.items()
             if name + UNDECIDED in predictions}
     return {name: each.filter(pl.col('label').ne_missing(pl.col('open')))['id'].to_list() for name, each in both.items()}
 
 def _placed(found: Answers, row: str) -> dict[str, Any]:
-    "Where a table has the numbers of a method or of a baseline."
+    "The place of the numbers of a method or of a baseline in a table."
     if row in found.baselines:
         return {'row': f'{BASELINE_ROW}{row}', 'data': found.title, 'method': row, 'status': 'baseline'}
     return {'row': row, 'data': found.title, 'status': 'measured', 'method': row} | found.places.get(row, {})
@@ -178,7 +178,7 @@ def accuracy_cells(
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #3309a6bb
 def vanilla_rows(found: Answers) -> list[str]:
-    "The rows of models that are asked plainly."
+    "The rows of the Vanilla Judge, one for each model."
     return [row for row, place in found.places.items() if place['method'] == 'Vanilla Judge']
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #c1905cf7
@@ -242,7 +242,7 @@ def _was_tried(step: Step) -> bool:
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #e42f80aa
 def silences(plan: Plan, done: Done) -> dict[str, str]:  # by kind of retrieval
-    "Which label silence has, as chosen on the development rows."
+    "The label of silence, as chosen on the development rows."
     steps = [entry.step for entry in plan.entries if isinstance(entry.step.method, ChosenSilence)]
     return {step.inputs['dev_traced'].method.kind: step.method.fit(**given_to(step, done))[0] or 'none' for step in steps}
 
@@ -276,7 +276,7 @@ def share_cells(
     exhibit: str,
     found: Answers,
 ) -> pl.DataFrame:  # CELLS
-    "How often each answer was given to the rows of each label, as the paper's table 6 names columns; beside baselines macro F1, too."
+    "The share of each answer on the rows of each label, columns named as in Table 6; with baselines also macro F1."
     shares = label_shares(found.rows, {**found.methods, **found.baselines}).filter(pl.col('share').is_not_null())
     def cell(row: dict) -> dict:
         metric = f'{row["label"]} predicted {row["answer"]} share'
@@ -295,7 +295,7 @@ def printed_shares(
     return category_cells('fhsum/table6').filter(recognised, model=model).with_columns(exhibit=pl.lit(exhibit))
 
 def answer_cells_of(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "Figures 4 and 6 to 8: the printed shares that were answered rightly, and the measured ones of every answer."
+    "Figures 4 and 6 to 8: the printed shares of right answers, and the measured shares of every answer."
     return pl.concat([printed_shares(plan.exhibit, plan.parameters['printed']), share_cells(plan.exhibit, answers_of(plan, done))])
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #3fd1cefe
@@ -303,7 +303,7 @@ def share_marks(
     cells: pl.DataFrame,  # of `answer_cells_of`
     shown: Sequence[str] = ('random', 'majority', 'words and knowledge'),  # baselines
 ) -> pl.DataFrame:  # SHARES with panels, what is right, and `status`, for `plots.share_chart`
-    "The measured ones as bars: a panel for each kind of summary, a row for each method."
+    "The measured shares as bars: a panel for each kind of summary, a row for each method."
     said = pl.col('metric').str.strip_suffix(' share').str.split_exact(' predicted ', 1).struct.rename_fields(['panel', 'part'])
     found = cells.filter(pl.col('metric').str.contains(' predicted '), kind='value').with_columns(said.alias('said')).unnest('said')
     found = found.filter((pl.col('status') != 'baseline') | pl.col('method').is_in(list(shown)))
@@ -398,7 +398,7 @@ def several_cells(
     found: Sequence[Answers],  # of several sets
     resamples: int = 2_000,
 ) -> pl.DataFrame:  # CELLS
-    "The same of answers."
+    "As `transfer_cells`, from answers."
     parts = [score_cells(exhibit, each, {'macro f1': 'F1'}) for each in found]
     shared = [name for name in found[0].methods  # each method once: not again with silence undecided
               if not name.endswith(UNDECIDED) and all(name in each.methods for each in found)]

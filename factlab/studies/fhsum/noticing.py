@@ -47,7 +47,7 @@ def noticing_cells(
     seed: int = 0,
 ) -> pl.DataFrame:  # CELLS of fhsum/noticing
     """Mean P(True) of right and wrong descriptions, by whether the judge noticed a hallucination, and how well P(True) and trivial rivals
-    tell what is noticed, and what is true. What the judge left unread is left out and counted."""
+    tell what is noticed, and what is true. Rows without a readable answer are left out and counted."""
     asked, probed = description_questions(rows), probed.select('id', 'p_true', 'order_bias')
     said = predictions.select('id', noticed=pl.when(pl.col('status') == 'ok').then(pl.col('label') != NONE))
     found = asked.join(said, on='id', how='left', maintain_order='left').join(probed, on='id', how='left', maintain_order='left')
@@ -93,7 +93,7 @@ def noticing_plan(
 
 # %% ../../../nbs/19_studies/03_fhsum/10_noticing.ipynb #df962a4d
 def judges_noticing(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS of fhsum/noticing
-    "`noticing_cells` of every way of asking; what is the same for all stands once."
+    "`noticing_cells` of every way of asking; cells that are the same for all appear once."
     parts = [noticing_cells(done[entry.step.rows], done[entry.step], done[entry.about['probe']], row_of(entry), plan.parameters['seed'])
              for entry in plan.entries]
     return pl.concat(parts).unique(['row', 'column', 'kind', 'against'], keep='first', maintain_order=True)

@@ -37,7 +37,7 @@ def set_names(
 def load_sets(
     data: str|Sequence[str],  # as `set_names` takes it
 ) -> dict[str, pl.DataFrame]:  # row of a table: MIXED
-    "The sets. Raises `DataError` for one that cannot be had, `UsageError` for a name that is none."
+    "The sets. Raises `DataError` for one that cannot be had, `UsageError` for an unknown name."
     return {title_of(name): load_mixed(name) for name in set_names(data)}
 
 # %% ../../../nbs/19_studies/03_fhsum/06_set_counts.ipynb #7dc26d36

@@ -41,7 +41,7 @@ def size_curves(
 def read_sizes(
     written: Sequence[str],  # of models, as 'vllm:Qwen/Qwen2.5-7B-Instruct=7.6': a name and billions of parameters
 ) -> dict[str, float]:
-    "The sizes of models by name. Raises `UsageError` for one without a size, and for a size that is none."
+    "The sizes of models by name. Raises `UsageError` for a model without a positive number."
     found = {name: number for name, _, number in (each.rpartition('=') for each in written)}
     wrong = [name for name, number in found.items() if not name or not re.fullmatch(r'\d*\.?\d+', number) or not float(number)]
     if not wrong: return {name: float(number) for name, number in found.items()}

@@ -76,12 +76,12 @@ class Settings(base.Settings):
         read_lengths(self.lengths)
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #fhlen001
-LENGTHS = ('verdicts', 'reasoning', 'claims', 'query', 'reflection', 'relation', 'entity')  # of CoT its reasoning with the verdicts
+LENGTHS = ('verdicts', 'reasoning', 'claims', 'query', 'reflection', 'relation', 'entity')  # `reasoning`: that of CoT, with its verdicts
 
 def read_lengths(
     written: str|int|None,  # of answers in tokens, as the parameter `lengths` has them
 ) -> dict[str, int]:  # of LENGTHS, those that are given
-    "The lengths of answers by what is asked. Raises `UsageError` for what is no length or no question."
+    "The lengths of answers by what is asked. Raises `UsageError` for a wrong length or an unknown name."
     if written is None: return {}
     parts = [part.partition('=') for part in str(written).split(',')]
     if len(parts) == 1 and parts[0][0] in ('all', str(written)): parts = [(name, '=', parts[0][2] or parts[0][0]) for name in LENGTHS]
@@ -99,7 +99,7 @@ EVERY_SPLIT = 'all'  # as `split`
 def load_labelled(
     data: str,  # a name, or a file
 ) -> pl.DataFrame:
-    "The same. Raises `DataError` where a row has no label."
+    "Labelled summaries, as of `load_mixed`. Raises `DataError` where a row has no label."
     rows = check_mixed(load_mixed(data))
     if unknown := rows['label'].null_count(): raise DataError(f'{unknown} rows of {data} have no label: leave them out')
     return rows
@@ -203,7 +203,7 @@ def direct_entries(
     models: Iterable[str],
     ways: Sequence[str] = tuple(DIRECT),  # names of DIRECT
 ) -> list[Entry]:
-    "The judges of § 4.1, each with every model. Raises `UsageError` for a way of asking that there is not."
+    "The judges of § 4.1, each with every model. Raises `UsageError` for an unknown way of asking."
     if unknown := [way for way in ways if way not in DIRECT]:
         raise UsageError(f'no way of asking is called {unknown[0]!r}: there are {", ".join(DIRECT)}')
     return [Entry(way, name, Step(direct_judge(settings, way), scored_rows(settings), settings.model(name), seed=settings.seed))
@@ -227,7 +227,7 @@ def load_claims(settings: Settings) -> Extractor|None:
     return AskedClaims(settings.model(settings.extractor), settings.worded(Wording().claims), most)
 
 def judge_fields(settings: Settings) -> dict[str, Any]:
-    "What the settings say of every judge with retrieval."
+    "The fields that the settings give to every judge with retrieval."
     claims, lengths = load_claims(settings), read_lengths(settings.lengths)
     return {'knowledge': load_knowledge(settings), 'encoder': settings.encoder, 'chunk_tokens': settings.chunk, 'pool': settings.pool,
             'chunk_overlap': settings.overlap, 'lengths': Lengths()._replace(**{name: most for name, most in lengths.items()
@@ -243,7 +243,7 @@ def retrieval_judge(
     return RetrievalJudge(RETRIEVAL[kind], **judge_fields(settings) | {'wording': wording(settings, kind)} | changes)
 
 def wording(settings: Settings, kind: str) -> Wording:
-    "The prompts of a judge that asks a model, those that it asks with in the settings' wording."
+    "The prompts of a judge that asks a model; those that this kind uses are in the settings' wording."
     claims, other = () if settings.extractor else ('claims',), ('reflection',) if kind == 'Reflection Retrieval' else ()
     names = ('verdicts',) if kind == 'Knowledge Retrieval' else (*claims, 'query', 'relation', *other)
     return Wording()._replace(**{name: settings.worded(getattr(Wording(), name)) for name in names})
@@ -257,17 +257,17 @@ def offline_judge(
     return verifier_judge(RETRIEVAL[kind], verifier=settings.load_verifier(settings.verifier), **judge_fields(settings) | changes)
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #6bde41b1
-UNDECIDED = ', silence undecided'  # behind a row's name: the same judge without that label
+UNDECIDED = ', silence undecided'  # after a row's name: the same judge without a label of silence
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #9f935af3
 def offline_entries(
     settings: Settings,
     kind: str,  # a name of RETRIEVAL, but for knowledge retrieval
-    told: str = '',  # behind the row's name
+    told: str = '',  # after the row's name
     given: Inputs|None = None,  # knowledge of another step than the settings'
     **changes,  # other fields of `RetrievalJudge`
 ) -> list[Entry]:
-    "A judge with the verifier, whose label of silence is chosen with the plain one; then the same with silence UNDECIDED."
+    "A judge with the verifier; its label of silence is chosen with the unchanged judge. Then the same judge with silence UNDECIDED."
     dev, plain, known = fitting_rows(settings), offline_judge(settings, kind), given_knowledge(settings)
     judge = replace(plain, **changes) if changes else plain
     undecided = Step(judge, scored_rows(settings), inputs=known if given is None else given)
@@ -281,7 +281,7 @@ def retrieval_entries(
     settings: Settings,
     models: Iterable[str],
     kinds: Sequence[str] = tuple(RETRIEVAL),
-    told: str = '',  # behind the row's name
+    told: str = '',  # after the row's name
     given: Inputs|None = None,  # as of `offline_entries`
     **changes,  # other fields of `RetrievalJudge`
 ) -> list[Entry]:
@@ -416,13 +416,13 @@ def family_entries(
     models: Sequence[str] = ('tiny',),
     retrieving: Sequence[str] = (),  # models that also judge with retrieval
 ) -> list[Entry]:
-    "The methods of some families. Raises `UsageError` for one that there is not."
+    "The methods of some families. Raises `UsageError` for an unknown family."
     if unknown := [name for name in families if name not in FAMILIES]:
         raise UsageError(f'no family of methods is called {unknown[0]!r}: there are {", ".join(FAMILIES)}')
     return [entry for name in families for entry in FAMILIES[name](settings, list(models), list(retrieving))]
 
 def coverage_entry(settings: Settings) -> Entry:
-    "What retrieval can find at all (App. C.3)."
+    "The entry that counts the names which the knowledge base has (App. C.3)."
     return Entry('Knowledge base at hand', '', Step(KnownNames(load_knowledge(settings)), scored_rows(settings),
                                                 inputs=given_knowledge(settings)))
 
@@ -457,7 +457,7 @@ Loaded = Mapping[str, object]  # models and verifiers of your own, by name
 _LISTS = ('models', 'retrieving', 'families', 'direct', 'sets', 'sizes')  # parameters that may be one name
 
 def listed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    "A notebook's parameters with lists of names, each once, where one name alone may stand."
+    "A notebook's parameters; those that may be a single name become lists without duplicates."
     return {name: ([value] if isinstance(value, str) else list(dict.fromkeys(value))) if name in _LISTS else value
             for name, value in parameters.items()}
 
@@ -487,7 +487,7 @@ def sizes_plan(
     loaded: Loaded = {},  # noqa: B006
     **settings,  # data, knowledge …: as of `Settings`
 ) -> Plan:
-    "The five methods of Figure 5 with models of several sizes; nothing without sizes. Raises `UsageError` for a model without one."
+    "The five methods of Figure 5 with models of several sizes; no entries without `sizes`. Raises `UsageError` for a model without one."
     parameters = listed({'sizes': sizes, 'data': 'sample', 'limit': None, 'seed': 0} | settings)
     names, made = list(read_sizes(parameters['sizes'])), Settings(loaded=loaded, **settings)
     if not names: return Plan(exhibit, parameters, ())

@@ -40,7 +40,7 @@ def consistency_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
     **chosen,  # data, judge, limit, seed, prompts, classifier, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
-    "The plan of Table 8: what each model says of whole summaries. Of Figure 4: what it lists, besides."
+    "The plan of Table 8 (each model's verdicts on whole summaries) or of Figure 4 (also the errors that it lists)."
     settings, models, entries = Settings(loaded=loaded, **chosen), check_models(models), []
     for model in models:
         entries.append(Entry('Binary', model, verdict_step(settings, 'self', model)))
@@ -54,7 +54,7 @@ def verdicts_of(
     plan: Plan,
     done: Done,
 ) -> dict[str, Verdicts]:  # by model
-    "What each model says about whole summaries, directly or by what it lists; between them the forced kind, where a verdict was forced."
+    "What each model says about whole summaries, directly or by what it lists; and the forced kind, where a verdict was forced."
     found: dict[str, dict[str, pl.DataFrame]] = {}
     for entry in plan.entries:
         kinds, said = found.setdefault(entry.model, {}), done[entry.step]
@@ -137,8 +137,8 @@ def constant_cells(
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #b5481061
 def _kind_cells(plan: Plan, done: Done, columns: Mapping[str, str], beside: Sequence[str]) -> pl.DataFrame:
-    """Scores of several kinds of verdict, each against the constants and without what could not be read, and the constants.
-    `columns`: by kind what its columns are called, with {} for the metric; `beside`: kinds in whose columns the constants stand."""
+    """Scores of several kinds of verdict, also without unreadable answers, their differences from the constants, and the constants.
+    `columns`: by kind the name of its columns, with {} for the metric; `beside`: kinds whose columns also hold the constants."""
     said, rows, seed = verdicts_of(plan, done), done[plan.entries[0].step.rows].sort('id'), plan.parameters['seed']
     constants = constant_verdicts((rows['gold'].list.len() > 0).to_list())  # in the order of `aligned_counts`
     def given(kind: str) -> Verdicts: return {model: kinds[kind] for model, kinds in said.items() if kind in kinds}

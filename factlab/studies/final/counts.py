@@ -55,7 +55,7 @@ def counted_cells(
 def name_of_data(
     data: str,  # a data set's name, or a file of one's own
 ) -> str:
-    "How a table's header calls the data."
+    "The name of the data in a table's header."
     return {'final': 'FINAL', 'sample': 'the sample'}.get(data, Path(data).name)
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #a6572a76
@@ -63,7 +63,7 @@ def own_cells(
     exhibit: str,
     counts: Mapping[tuple[str, str], tuple[float, int]],  # by row and column, neither of them the paper's
 ) -> pl.DataFrame:  # schema CELLS
-    "Counts of other data behind the paper's cells, which have nothing beside them. Raises `DataError` for a cell of the paper's."
+    "The paper's cells, then counts of other data in cells of their own. Raises `DataError` for a count in a cell of the paper."
     printed = published_cells(exhibit)
     counted = make_cells(exhibit, [{'row': row, 'column': column, 'kind': _kind(value), 'measured': value, 'n': n,
                                     'status': 'measured'} for (row, column), (value, n) in counts.items()])
@@ -133,6 +133,6 @@ def error_count_chart(
 
 # %% ../../../nbs/19_studies/01_final/03_counts.ipynb #b81669a5
 def count_manifest(data: str) -> dict:
-    "What a count rests on."
+    "The data of a count, for the manifest."
     rows = load_labelled(data)
     return {'parameters': {'data': Path(data).name}, 'data': {'rows': rows.height, 'fingerprint': fingerprint(rows)}}

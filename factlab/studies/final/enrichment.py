@@ -23,7 +23,7 @@ def enrichment_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
     **chosen,  # data, judge, prompts, limit, max_tokens, seed, retry_unparsed: as of `Settings`
 ) -> Plan:
-    "What asks every model for as many errors of every summary as it finds, consistent ones among them."
+    "The plan that asks each model for as many errors as it finds in every summary, also in consistent ones."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)
     rows = Rows(settings.data, load_labelled(settings.data).slice(0, settings.limit))
     method = settings.limited(high_recall(settings.worded(HIGH_RECALL)))

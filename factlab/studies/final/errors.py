@@ -88,7 +88,7 @@ def gold_categories(
     return each.select('id', pl.format('gold:{}', 'at').alias('unit'), pl.col('inconsistencies').struct.field('category'))
 
 def gold_rows(settings: Settings) -> Rows:
-    "The same as a step of a plan, so that they are part of its digest."
+    "`gold_categories` as rows of a plan, so that they are part of its digest."
     return Rows(settings.data, gold_categories(settings.data), 'categories')
 
 def labels_step(
@@ -104,7 +104,7 @@ def labels_step(
 def failure_note(
     labels: Path|str|None,  # a file
 ) -> tuple[str, ...]:
-    "How many missed errors people say are only the judge's, which no analysis counts (App. G); nothing where there are none."
+    "A note on the labelled errors that are only failures of the judge (App. G); no analysis counts them. Empty where there are none."
     decided = adjudicate(read_labels(labels)).filter(side='missed') if labels else ADJUDICATED.frame()
     failures = decided.height - without_judge_failures(decided).height
     return (f'{failures} of {decided.height} labelled errors are failures of the judge: left out',)*bool(failures)
@@ -338,7 +338,7 @@ def sample_proposals(
     plan: Plan,  # with an entry of `sample_entry`
     done: Done,
 ) -> pl.DataFrame:  # ERRORS, category, proposal, reason, evidence
-    "What is proposed for the sample's errors beside what they are."
+    "The sample's errors with their labelled and their proposed categories."
     entry = next(entry for entry in plan.entries if entry.method == DECISION_QUESTIONS)
     made = done[entry.step].select(*ERROR_ADDRESS, proposal='category', reason='reason', evidence='evidence')
     return done[entry.about['gold']].join(made, on=ERROR_ADDRESS, maintain_order='left')
@@ -424,7 +424,7 @@ def category_examples(
     plan: Plan,  # of `examples_plan`
     done: Done,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # a table to read, and cells
-    "One example of each category, drawn from the sample, and how many of all of them the decision questions put where their authors did."
+    "One example of each category, drawn from the sample; and cells with the share of all examples that are proposed as labelled."
     exhibit, seed, both = plan.exhibit, plan.parameters['seed'], sample_proposals(plan, done)
     side = CATEGORY_TABLES[exhibit]
     order = sample_errors(both.select(*ERRORS.columns), None, None, seed).select(*ERROR_ADDRESS)
@@ -439,7 +439,7 @@ def category_examples(
     return table, make_cells(exhibit, cells + _rivals(side, both))
 
 def _found_cells(row: str, part: pl.DataFrame, side: str) -> list[dict]:
-    "How many examples there are, the share that the decision questions sort as their authors did, and how many they leave undecided."
+    "How many examples there are, the share that the decision questions sort as labelled, and how many they leave undecided."
     base = {'row': row, 'n': part.height, 'kind': 'count', 'status': 'measured'}
     right = share_interval((part['category'] == part['proposal']).to_list(), part['id'])
     return [base | {'column': 'Examples', 'measured': float(part.height), 'status': 'illustrated'},

@@ -44,7 +44,7 @@ def illustration_plan(
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #3cade1b7
 def _with_errors(settings: Settings) -> pl.DataFrame:
-    "The test rows that have something to find."
+    "The test rows with at least one error."
     rows = settings.rows().frame.filter(pl.col('gold').list.len() > 0)
     if rows.is_empty(): raise UsageError(f'no inconsistent summary among the test rows of {settings.data}: take more rows, or other data')
     return rows

@@ -54,7 +54,7 @@ METHOD_SCORES = Schema('scores', {
     'model': pl.String, 'method': pl.String, 'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64,
     'n': pl.Int64, 'of': pl.Int64,  # predictions that a precision is a share of, gold items of a recall, both of F1
     'unparsed': pl.Int64, 'failed': pl.Int64, 'invalid': pl.Int64,
-    'forced': pl.Int64})  # verdicts behind it that are the likelier label of an unreadable answer; null where none is asked for
+    'forced': pl.Int64})  # forced verdicts of its first step; null where it has none
 
 def localization_scores(
     entries: Iterable[Entry],
@@ -73,7 +73,7 @@ def score_frame(
     model: str,
     method: str,  # as the table names it
     seed: int,
-    forced: int|None = None,  # how many of the verdicts behind it are the likelier label of an unreadable answer
+    forced: int|None = None,  # how many verdicts of its first step were forced; None: it has none
 ) -> pl.DataFrame:  # schema METHOD_SCORES
     "One row for each metric, in the order of the paper's columns. What could not be read matches nothing. A share of few has no interval."
     invalid = int(found['invalid'].sum()) if 'invalid' in found.columns else 0

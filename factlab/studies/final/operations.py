@@ -35,7 +35,7 @@ from ...verification.checking import check_by
 class Operation(NamedTuple):
     "One annotation operation, with an example written for factlab."
     name: str          # as in the paper
-    what: str          # is done
+    what: str          # what is done
     text: str          # an extract of the document
     summary: str
     explanation: str   # what the first reader wrote
@@ -239,8 +239,8 @@ def operation_chart(
 def explained_rows(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # id, text, summary, explanation, gold
-    """DeFacto's explained summaries with the descriptions that FINAL made of them; none where FINAL does not have the summary. What
-    enrichment added later is among them: it is left without a label."""
+    """DeFacto's explained summaries with the descriptions that FINAL made of them; none where FINAL does not have the summary. Descriptions
+    that enrichment added later are among them; they get no label."""
     told = load_defacto(download).drop_nulls('explanation').unique(['text', 'summary'], keep='first', maintain_order=True)
     made = load('final', download=download).select('text', 'summary', 'gold')
     both = told.select('id', 'text', 'summary', 'explanation').join(made, on=['text', 'summary'], how='left', maintain_order='left')

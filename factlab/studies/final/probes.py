@@ -78,12 +78,12 @@ def load_questions(
     return QUESTIONS.check(asked, path.name)
 
 def _question_id() -> pl.Expr:
-    "Run, row and unit in one; as it is where it is that already."
+    "The id made of run, row and unit; unchanged where it has that form already."
     whole = pl.format('{}|{}|{}', *ERROR_ADDRESS)
     return pl.when(pl.col('id').str.starts_with(pl.col('run') + '|')).then('id').otherwise(whole).alias('id')
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c9
-# of errors that are added facts; the last one is a proposal's, which does not know what is true
+# categories of added facts; the last one is only proposed: whether the fact is true is not known
 ADDED_CATEGORIES = ('extrinsic_correct', 'extrinsic_wrong', f'extrinsic_{UNDECIDED}')
 
 def written_questions(settings: Settings) -> WrittenQuestions:
@@ -153,7 +153,7 @@ def ptrue_plan(
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #7fbef8a6
 def probed_name(model: str, dtype: str) -> str:
-    "The model as it is probed: in bfloat16 a probability of the embedded one depends on what is asked together."
+    "The name of the model with its number format: in bfloat16 the embedded model's probabilities depend on the batch."
     return f'{model}?dtype={dtype}' if model == 'tiny' else model
 
 def sorting_of(plan: Plan, done: Done) -> SortedErrors|None:
@@ -165,7 +165,7 @@ def asked_questions(
     plan: Plan,  # of `ptrue_plan`
     done: Done,
 ) -> pl.DataFrame:  # schema QUESTIONS; those about missed errors with the columns of DRAFTS and run, row, unit
-    "What the model was asked."
+    "The questions that the model was asked."
     drafts, found = done[plan.entries[0].step.rows], sorting_of(plan, done)
     if found is None: return drafts
     address = found.errors.select(_question_id(), 'run', row='id', unit='unit')
@@ -173,7 +173,7 @@ def asked_questions(
     return QUESTIONS.check(address.join(drafts, on='id', maintain_order='left').with_columns(truth=truth))
 
 def probes_of(plan: Plan, done: Done) -> dict[str, pl.DataFrame]:  # 'exact': schema PROBE; 'sampled': schema SAMPLED
-    "What came of asking."
+    "The results of the probes."
     return {entry.method: done[entry.step] for entry in plan.entries}
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c13
@@ -270,8 +270,8 @@ def ptrue_cells(
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #20d97ead
 def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
-    """How many samples there were, how many of them could be read, and whether they scatter about the exact value as they must; beside it
-    how often a coin in the place of the model would be at odds."""
+    """How many samples there were, how many could be read, and how often they are at odds with the exact value; as a baseline, how often
+    a coin in the place of the model would be."""
     check, drawn = sampling_check(probes['exact'], probes['sampled']), probes['sampled']['samples'].drop_nulls()
     odd = proportion_interval(int((check['p'] < .05).sum()), check.height)
     facts, column = {'row': 'All', 'status': 'measured'}, 'samples at odds with the exact value (p < 0.05)'
@@ -284,7 +284,7 @@ def _sampling_cells(probes: Mapping[str, pl.DataFrame]) -> list[dict]:
             {'row': f'{BASELINE_ROW}a coin', 'column': column, 'method': 'a coin', 'measured': coin, 'n': odd.n, 'status': 'baseline'}]
 
 def _coin_at_odds(read: int, exact: float) -> float:
-    "How likely the answers of a coin are at odds with an exact value, of so many that are read."
+    "The probability that the answers of a coin, as many as were read, are at odds with an exact value."
     from scipy.stats import binom, binomtest
     return float(sum(binom.pmf(right, read, .5) for right in range(read + 1) if binomtest(right, read, exact).pvalue < .05))
 
@@ -396,7 +396,7 @@ def example_text(
 def example_cells(
     example: Mapping,  # of `question_example`
 ) -> pl.DataFrame:  # schema CELLS
-    "What the model gave the answer, in each order and on the average."
+    "P(True) of the answer, in each order of the options and averaged."
     labels = {'P(True)': 'p_true', 'with CORRECT as A': 'p_first', 'with CORRECT as B': 'p_swapped', 'mass of the letters': 'mass'}
     values = {label: example['probed'][column] for label, column in labels.items()}
     return make_cells('final/fig11', [{'row': label, 'column': 'probability', 'measured': value, 'n': int(value is not None),
@@ -452,7 +452,7 @@ def cases_of(
     labels: Path|str|None = None,  # this and the next as for `labelled_facts`
     run: str = '',
 ) -> Step|Rows:  # schema COUNTERFACTUALS
-    "At most one wrong fact for each true one; the others say why not."
+    "At most one wrong fact for each true one; where there is none, `reason` says why."
     if counterfactuals and made != 'people': raise UsageError(f'counterfactuals={counterfactuals} is people\'s: say made=people')
     if made == 'people' and source: raise UsageError(f'there are no counterfactuals of {source} by people: take made=rules, or a model')
     if made == 'people' and not counterfactuals and settings.data != 'sample':
@@ -573,13 +573,13 @@ def swapped_cells(
     plan: Plan,  # of `counterfactual_plan`
     done: Done,
 ) -> pl.DataFrame:  # schema CELLS
-    "The exhibit's cells."
+    "The cells of the counterfactual test."
     found = detections_of(plan, done)
     return counterfactual_cells(found.pop(''), done[plan.entries[0].about['cases']], found)
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c50
 def counterfactual_notes(plan: Plan, done: Done) -> dict:
-    "Further entries of the manifest: the pairs, and why there are no more."
+    "Further entries of the manifest: the pairs, and why other facts have none."
     cases = done[plan.entries[0].about['cases']]
     pairs, none = cases.filter(pl.col('status') == 'ok'), cases.filter(pl.col('status') != 'ok')['reason']
     return {'pairs': {'facts': cases.height, 'rows': pairs.height, 'fingerprint': fingerprint(pairs)},
@@ -589,7 +589,7 @@ def counterfactual_notes(plan: Plan, done: Done) -> dict:
 def with_chart(
     result: Result,
     name: str,
-    chart,  # none when None: then an older one of that name goes, since it is of other numbers
+    chart,  # None: no chart, and an older one of that name is deleted
 ) -> Result:  # with the new files
     "Save a second chart of an exhibit beside its first, as fig6_calibration.svg and .png. A dry run saves nothing."
     if not result.files: return result

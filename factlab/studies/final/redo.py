@@ -102,7 +102,7 @@ REDO = (
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd10
 QUESTION = {'id': 'q1', 'category': 'extrinsic_correct', 'question': 'In which year did the bridge open?', 'answer': '1932', 'truth': True}
-PASTED_HINT = 'As printed in Appendix H.2.4.'  # and for the sentence that is pasted over factlab's
+PASTED_HINT = 'As printed in Appendix H.2.4.'  # stands for the printed sentence that a person pastes over factlab's hint
 PASTED_MARK = 'As printed in {}.\n'  # what stands for the printed words in files that a person pastes
 
 def small_files(

@@ -41,7 +41,7 @@ def repeats_itself(
     settings: Settings,
     model: str,
 ) -> bool:
-    "Is every run under these settings the first one again? It is when model and judge decode greedily on this machine."
+    "Would every run under these settings repeat the first? Yes when model and judge decode greedily on this machine."
     asked = [settings.model(model), *([settings.matcher.model] if isinstance(settings.matcher, ModelJudge) else [])]
     return not settings.temperature and all(each.identity.get('engine') == 'transformers' for each in asked)
 
@@ -56,7 +56,7 @@ def repeats_plan(
     loaded: Mapping[str, object] = {},  # noqa: B006  models and verifiers of your own, by name
     **chosen,  # data, judge, prompts, classifier, verifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
-    "The plan of Table 9: several runs of the same questions; one of a model that repeats itself."
+    "The plan of Table 9: several runs of the same questions; only one of a model that repeats itself."
     models, methods, settings = check_models(models), check_methods(methods), Settings(loaded=loaded, temperature=temperature, **chosen)
     check_whole_number('runs', runs, 1)
     keys, entries = [*methods, *baselines_beside(methods)], list[Entry]()
@@ -85,7 +85,7 @@ def repeat_counts(
 def with_plus_minus(
     cells: pl.DataFrame,  # CELLS of published values
     exhibit: str,
-) -> pl.DataFrame:  # CELLS; behind 'GPT-4o F1' a cell 'GPT-4o ±F1'
+) -> pl.DataFrame:  # CELLS; after 'GPT-4o F1' a cell 'GPT-4o ±F1'
     "The printed half-widths as cells."
     places = cells.with_row_index('place')
     printed = published_values(exhibit).drop_nulls('plus_minus').select(*PLACE, half='plus_minus')

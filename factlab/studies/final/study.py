@@ -89,7 +89,7 @@ class Settings(base.Settings):
     def __post_init__(self):
         super().__post_init__()
         base.check_whole_number('max_tokens', self.max_tokens, 1, optional=True)
-        self.matcher  # noqa: B018  a wrong name is found here
+        self.matcher  # noqa: B018  raises for a wrong name
 
     @property
     def matcher(self) -> MatchingJudge:
@@ -100,7 +100,7 @@ class Settings(base.Settings):
         return self.limited(replace(judge, model=own or judge.model, prompt=self.worded(MATCH), repeat=self.repeat))
 
     def worded(self, prompt: Prompt) -> Prompt:
-        "As of the base; under 'paper', rows that only factlab has keep its prompts: the paper has none."
+        "As in the base class; with 'paper', prompts of rows that the paper does not have stay in factlab's wording."
         return prompt if self.prompts == 'paper' and prompt in OWN else super().worded(prompt)
 
     def load_classifier(self) -> Classifier|Verifier:
@@ -227,7 +227,7 @@ def chosen_step(
     settings: Settings,
     style: str,  # 'zero_shot', 'few_shot' or 'cot'
     model: str,
-    hints: Sequence[str] = (),  # first steps, as for `verdict_step`: asked of what one of them flags, and told that it is inconsistent
+    hints: Sequence[str] = (),  # first steps, as for `verdict_step`: only what one of them flags is asked about, with the hint
     rows: Rows|Step|None = None,  # of the test split when None
 ) -> Step:
     "The variant of a prompting style that did best on the development split, on the test split."
@@ -267,13 +267,13 @@ def claims_step(
 @dataclass(frozen=True)
 class TableRow:
     "A row of FINAL's tables of localization methods."
-    title: str                          # as the table names it, baselines behind BASELINE_ROW
+    title: str                          # as the table names it; of baselines without BASELINE_ROW
     step: Callable[..., Step]           # gives its predictions: of settings and the name of a model
-    first_step: str|None = None         # 'self', 'classifier' or 'oracle': other summaries than it flags have no errors
+    first_step: str|None = None         # 'self', 'classifier' or 'oracle': what it does not flag gets an empty list
     needs_dev: bool = False             # it has a threshold from the development split
     asks_for_errors: bool = True        # asks the column's model what is wrong; False: cheap, so it has all summaries even with `few`
     baseline: bool = False              # a baseline
-    named: bool = False                 # only in a table that names it: it needs a verifier of its own kind
+    named: bool = False                 # only in a table whose `methods` name it: it needs a special verifier
 
 def _style(style: str) -> Callable[..., Step]: return lambda settings, model: chosen_step(settings, style, model)
 
@@ -326,7 +326,7 @@ BASELINES = {key: row.title for key, row in TABLE_ROWS.items() if row.baseline}
 def row_of(
     title: str,  # of a method or baseline
 ) -> dict[str, str]:  # row, method, status: columns of CELLS
-    "Where a table has a method's numbers."
+    "The place of a method's numbers in a table."
     known = title in BASELINES.values()
     return {'row': BASELINE_ROW*known + title, 'method': title, 'status': 'baseline' if known else 'measured'}
 
@@ -413,7 +413,7 @@ def localization_plan(
 def asked_prompts(
     entry: Entry,
 ) -> tuple[Prompt, ...]:
-    "The prompts of a row, without second requests; of several variants one."
+    "The prompts of a row, without second requests; of several variants the first."
     method = entry.about['predictions'].method
     if isinstance(method, Derived): method = entry.about['predictions'].inputs['predictions'].method
     if isinstance(method, Chosen): first = method.prompts[:1]

@@ -42,7 +42,7 @@ def answer_counts(
     ids: pl.Series,         # of the rows, in their order
     unread: bool = True,    # False: what could not be read is left out, and not wrong
 ) -> np.ndarray:  # [n, 6], as `class_counts`
-    "What balanced accuracy is computed from, text by text. Raises `DataError` when a run did not answer these very texts."
+    "The counts of each text for balanced accuracy. Raises `DataError` when a run did not answer exactly these texts."
     runs = answers.partition_by('run', maintain_order=True)
     if not all(run['id'].equals(ids) for run in runs):
         raise DataError(f'{answers["system"][0]} did not answer the {len(ids)} texts of the baselines: compare systems of one plan')
@@ -52,7 +52,7 @@ def answer_counts(
 
 # %% ../../../nbs/19_studies/00_oasis/03_baselines.ipynb #375089c1
 def _rival_counts(rivals: Mapping[str, pl.DataFrame], systems: Collection[str]) -> dict[str, np.ndarray]:
-    "Counts of the baselines and of chance, without those that are themselves compared."
+    "Counts of the baselines and of chance; a baseline that is compared as a system is left out."
     truth = rivals['majority']
     known = {name: answer_counts(answers, truth['id']) for name, answers in rivals.items()}
     known['chance'] = chance_counts(truth['factual'], classes=LABELS)
@@ -75,7 +75,7 @@ def compared_where_read(
     name: str,
     answers: pl.DataFrame,  # schema SYSTEM_ANSWERS, of one system
     seed: int = 0,
-) -> pl.DataFrame:  # COMPARED; empty where the texts that were read have one label, or are none
+) -> pl.DataFrame:  # COMPARED; empty where the texts that were read do not have both labels
     """As `compared_answers`, on the texts of which an answer of this system could be read in one run or more without being forced.
     A text counts for the share of the runs in which it was read, for the system and for the baselines alike."""
     truth, known = rivals['majority'], _rival_counts(rivals, [name])

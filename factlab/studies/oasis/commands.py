@@ -133,7 +133,7 @@ GOLD = ('oasis-e2e', 'oasis-verification')
 def gold_ids(
     ids: Iterable[str],  # of predictions
 ) -> tuple[str, set[str]]|None:  # name and ids of the gold set; None: it is not at hand
-    "The gold set that most of these ids are of."
+    "The gold set that most of these ids belong to."
     from factlab.data import datasets as data
     from factlab.data import files
     given = set(ids)

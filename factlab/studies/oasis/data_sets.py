@@ -67,7 +67,7 @@ def _renamed(frame: pl.DataFrame, name: str) -> pl.DataFrame:
 def join_oasis(
     sets: Mapping[str, pl.DataFrame],  # by name: claim_extraction, claim_falsification, paraphrase_generation, unfactual_text_generation
 ) -> tuple[pl.DataFrame, dict[str, int]]:  # schema OASIS, and how many passages were dropped for which reason
-    "One row for each passage that all four sets know."
+    "One row for each passage that is in all four sets."
     one = {name: frame.unique('page', keep='none', maintain_order=True) for name, frame in sets.items()}
     dropped = {'page given twice': sets['claim_extraction'].height - one['claim_extraction'].height}
     rows = one['claim_extraction'].with_columns(pl.col('claims').cast(pl.List(pl.String)))
@@ -88,14 +88,14 @@ def join_oasis(
 def load_oasis_sets(
     download: bool = True,  # False: only from a local folder
 ) -> dict[str, pl.DataFrame]:  # by name, as of ENTRIES; factlab's columns and `split`
-    "The four public sets, each with all that it holds."
+    "The four public sets, each complete."
     entry = entry_of('oasis')
     return {hub.name: _renamed(hub_frame(entry, hub, download), hub.name) for hub in entry.hub}
 
 def load_oasis_claims(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema EXTRACTION; splits train, validation
-    "The claims of LLM-OASIS' 81,275 passages, of which the other sets know only some: what its extractor learns from (§ 6.1)."
+    "The claims of LLM-OASIS' 81,275 passages, more than in the joined sets: training data of its extractor (§ 6.1)."
     entry = entry_of('oasis')
     rows = _renamed(hub_frame(entry, entry.hub[0], download), entry.hub[0].name)
     number = (pl.int_range(pl.len()) + 1).cast(pl.String).str.zfill(5)
@@ -105,7 +105,7 @@ def load_oasis_claims(
 def load_oasis(
     download: bool = True,  # False: only from a local folder
 ) -> pl.DataFrame:  # schema OASIS; splits train, validation; `page_passages` empty
-    "LLM-OASIS from its four public sets; a warning counts the passages that not all of them know. Raises `DataError` if it cannot be had."
+    "LLM-OASIS from its four public sets; a warning counts passages missing from some set. Raises `DataError` if it cannot be had."
     frame, dropped = join_oasis(load_oasis_sets(download))
     if dropped: warnings.warn('oasis: dropped ' + ', '.join(f'{count:,} ({reason})' for reason, count in dropped.items()), stacklevel=2)
     return frame
@@ -118,7 +118,7 @@ def load_sample_rows(download: bool = True) -> pl.DataFrame:  # schema OASIS
 def measured_sizes(
     data: str,  # as for `corpora.load_oasis_data`
 ) -> tuple[list[dict], dict]:  # cells, and what was counted: rows and fingerprint, of each set where there are several
-    "The lines of Table 2; of `oasis` each is counted in the set that its authors publish for it, not in what the four have in common."
+    "The lines of Table 2; for `oasis` each is counted in the set that is published for it, not in the four sets joined."
     from factlab.building.training_views import resource_sizes, set_sizes
     from factlab.data.datasets import fingerprint
     of = lambda frame: {'rows': frame.height, 'fingerprint': fingerprint(frame)}

@@ -45,7 +45,7 @@ EXHIBITS = (
             {'column': 'B-Accuracy (%)'}, ('Our Model (Fine-tuned)', 'B-Accuracy (%)'), digits=1, tour={'limit': 10},
             plan=partial(_plan, 'oasis/table8')),
     Exhibit('oasis/tablec1', 'Recall of retrievers, with and without fine-tuning', 'measured',
-            # at 30 a small corpus is found whole: no counterpart of the paper's
+            # R@30 says little in a small corpus; the paper prints no R@1
             {'row': 'MiniLM', 'metric': 'Recall@1'}, tour={'limit': 100, 'distractors': 1000},
             plan=partial(_plan, 'oasis/tablec1')),
     Exhibit('oasis/fig2', 'Recall by number of retrieved passages', 'measured', {'row': 'MiniLM', 'metric': 'Recall@1'}, chart=True,

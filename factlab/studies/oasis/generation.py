@@ -69,7 +69,7 @@ def generated_shares(made: pl.DataFrame) -> pl.DataFrame:  # as of `rule_shares`
 
 # %% ../../../nbs/19_studies/00_oasis/07_generation.ipynb #3093f18a
 def generation_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
-    "What the prompt says in numbers; the share of items that keep each rule, as written and by each model, beside the one answer's."
+    "The prompt's numbers, and the share of items that keep each rule: in the data, by each model, and by one fixed answer."
     first, stated = plan.entries[0], {('Claim', 'Words at most'): MAX_WORDS, ('Claim Falsification', 'Altered claims'): 1}
     cells = [cell | {'measured': stated[cell['row'], cell['column']], 'status': 'illustrated'}
              for cell in published_cells(plan.exhibit).to_dicts()]

@@ -90,7 +90,7 @@ _RULES = {
     'claim': 'You judge whether a claim is right, by the evidence alone. A claim is Factual when the evidence says so, '
              'and Not Factual when the evidence does not bear it out.'}
 _TEXT, _EVIDENCE = f'Text:\n{fence("text")}', f'Evidence:\n{fence("evidence")}'
-_ITEM = {'text': _TEXT, 'rag': f'{_TEXT}\n\n---\n\n{_EVIDENCE}',  # evidence behind the text and a separator (§ 6.3)
+_ITEM = {'text': _TEXT, 'rag': f'{_TEXT}\n\n---\n\n{_EVIDENCE}',  # the text, a separator, the evidence (§ 6.3)
          'claim': f'{_EVIDENCE}\n\nClaim:\n{fence("text", "claim")}'}
 _VERSION = {'text': 2, 'rag': 3, 'claim': 2}
 _PLAIN = 'Answer with one label and nothing else: Factual or Not Factual.'
@@ -133,7 +133,7 @@ def order_seeds(
     runs: int,
     examples: int = len(TEXT_EXAMPLES),
 ) -> list[int]:
-    "Seeds of so many runs, from the first on, each with another order of the examples. Raises `UsageError` for more runs than orders."
+    "Seeds of the runs, from `first` on, each with another order of the examples. Raises `UsageError` for more runs than orders."
     if runs > (most := factorial(examples)): raise UsageError(f'{examples} examples have {most} orders: {runs} runs cannot all differ')
     found: dict[tuple[int, ...], int] = {}  # by order
     for seed in count(first):
@@ -153,7 +153,7 @@ def _compare(prompt: Prompt, items: list[tuple[dict, str]], model: Model, store:
                         repeat=repeat, label=say.name) for value, answer in items], model, store)
 
 def _compared(unread: tuple, response: Response) -> tuple:  # status, reason, is the label *Not Factual*?
-    "The state of an answer that could not be read, once its labels were compared. A server that refuses that would refuse it again."
+    "The state of an answer that could not be read, once its labels were compared. A refused comparison is not asked again."
     if response.ok: return 'ok', RETRY_NOTE, response.choice_logprobs[0] > response.choice_logprobs[1]
     if response.meta.get('refused'): return 'unparsed', f'{unread[1]}; labels not compared: {response.error}', None
     return 'failed', response.error, None
@@ -174,12 +174,12 @@ def _cut_text(prompt: Prompt, value: dict[str, str], tokens: int, model: Model) 
 # %% ../../../nbs/19_studies/00_oasis/00_judges.ipynb #cut2b
 def cut_inputs(
     prompt: Prompt,
-    values: Sequence[dict[str, str]],  # of its fields: text, and evidence where it has some, which is empty
+    values: Sequence[dict[str, str]],  # of its fields: text; and evidence, left empty, where it is a field
     passages: Sequence[Sequence[str]],  # of each item, best first
     tokens: int,  # of a whole request at the most
     model: Model,
 ) -> list[dict[str, str]]:
-    "Values of requests of at most so many tokens: evidence is cut first, then the text. Raises `UsageError` where instructions take all."
+    "Values of requests of at most so many tokens: evidence is cut first, then the text. Raises `UsageError` where no text fits."
     if not values: return []
     if (least := int(_tokens(prompt, [values[0] | {'text': ''}], model)[0])) >= tokens:
         raise UsageError(f'an input of {tokens} tokens holds no text: the instructions alone take {least}. Give a greater length')

@@ -100,7 +100,7 @@ ENCODER_NAMES = {
 def trained_base(
     encoder: str,  # a hub id, a folder or a short name, with options
 ) -> tuple[str, bool]:  # the base, and whether it was trained for the task
-    "An adapter says that an encoder was trained, and so does the card in the folder of one that was trained whole (`train --full`)."
+    "An encoder was trained if it has an adapter, or if its folder has a card (written by `train --full`)."
     target, options = split_options(encoder)
     folder = Path(target).expanduser()
     if not (folder/CARD).is_file(): return target, 'adapter' in options
@@ -125,7 +125,7 @@ PRINTED_K = 30.  # the paper prints recall at this k alone
 def is_baseline(
     system: str,  # as for `retrieval.load_text_search`
 ) -> bool:
-    "Was nothing of it trained for the task?"
+    "Is the system a baseline: was no part of it trained for the task?"
     return system == 'bm25' or system != 'retriever' and system.partition(':')[0] != 'fusion' and not trained_base(system)[1]
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #39199c7a
@@ -150,7 +150,7 @@ def recall_plan(
     ks: Sequence[int] = (1, 5, 30),
     seed: int = 0,           # of the intervals
 ) -> Plan:
-    "Table C.1 and Figure 2: the recall of each system. Raises `UsageError` for none, or for two that have one name."
+    "Table C.1 and Figure 2: the recall of each system. Raises `UsageError` for none, or for two of the same name."
     check_whole_number('limit', limit, 1, optional=True)
     check_whole_number('seed', seed, 0)
     if not ks: raise UsageError('ks is empty: give depths, as ks=[1, 5, 30]')
@@ -184,7 +184,7 @@ def one_passage_a_page(
 RECALLS = Schema('recalls of systems', {**COMPARED.columns, 'k': pl.Int64})
 
 # %% ../../../nbs/19_studies/00_oasis/02_retrieval.ipynb #584fce91
-def system_recalls(plan: Plan, done: Done) -> pl.DataFrame:  # RECALLS; baselines behind the systems, the random draw last
+def system_recalls(plan: Plan, done: Done) -> pl.DataFrame:  # RECALLS; systems, then baselines, the random draw last
     "Mean R@k of each system with its bootstrap interval by page, and the difference from the baseline that is best at that k."
     task, ks = plan_task(plan), sorted(plan.parameters['ks'])
     found = {entry.method: done[entry.step]['recall'].to_numpy().reshape(len(ks), -1).T for entry in plan.entries}
@@ -204,8 +204,8 @@ def recall_cells(
     recalls: pl.DataFrame,  # as `system_recalls` gives them
     passages: int|None = None,  # in the corpus, as a row of its own
 ) -> pl.DataFrame:  # CELLS: the paper's, and what is measured in the rows of the same name
-    """Printed recalls beside measured ones; each system's difference from the best baseline. A baseline that the paper has, too, keeps its
-    name."""
+    """Printed recalls beside measured ones; each system's difference from the best baseline. A baseline that has a row in the paper keeps
+    the name of that row."""
     printed, rows = published_cells(exhibit), []
     for one in recalls.to_dicts():
         row = f'{BASELINE_ROW}{one["name"]}' if one['baseline'] and one['name'] not in printed['row'] else one['name']
@@ -227,9 +227,9 @@ def with_bands(
     bounds: pl.DataFrame,     # columns series, x, low, high
     series: Sequence[str],    # all of the chart's, in its order
     baselines: Collection[str] = (),  # those among them that are baselines
-    legend: bool = True,  # that names every line, be it one
+    legend: bool = True,  # names every line, also a single one
 ) -> 'alt.LayerChart':
-    "The chart over the intervals of its lines, each a band in the line's colour."
+    "The chart with the interval of each line as a band behind it, in the line's colour."
     alt, series = load_altair(), list(series)
     symbols = alt.Legend(title=None, symbolType='stroke', symbolStrokeWidth=3, symbolSize=300, symbolOpacity=1, columns=3)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series, baselines)), sort=series,

@@ -98,7 +98,7 @@ def claims_as_texts(pairs: pl.DataFrame) -> pl.DataFrame:  # schema TEXTS, with 
 def pair_tasks(
     pairs: pl.DataFrame,  # schema LABELLED
 ) -> Tasks:
-    "Both tasks of claims with labelled evidence: of three labels, supported against contradicted; of two, supported against not."
+    "Both tasks of claims with labelled evidence: with three labels, supported against contradicted; with two, against not supported."
     contradicted = pairs['label'].eq('CONTR').any()
     usable = pl.col('label').is_in(['ENT', 'CONTR']) if contradicted else pl.col('supported').is_not_null()
     known = pairs.filter(usable).rename({'supported': 'factual'})
@@ -135,7 +135,7 @@ def withheld_tasks(
 def load_tasks(
     data: str,  # one of PAIR_SETS or of WITHHELD, or data of OASIS' shape as for `corpora.load_oasis_data`
 ) -> Tasks:
-    "The tasks of a data set. Raises `UsageError` for data of neither kind."
+    "The tasks of a data set. Raises `UsageError` for other data."
     if data in PAIR_SETS:
         pairs, split = held_out(load(data), data)
         return pair_tasks(pairs)._replace(split=split)
@@ -206,7 +206,7 @@ def asking(
     settings: Settings,
     variant: str,
 ) -> Asking:
-    "How a build asks by the settings. Raises `UsageError` for prompts that the authors do not publish."
+    "How a data build asks its model by these settings. Raises `UsageError` for prompts that the authors do not publish."
     wording = {prompt: settings.worded(prompt) for prompt in VARIANTS[variant]}
     changed = tuple(worded for ours, worded in wording.items() if worded is not ours)
     return Asking(changed, settings.max_tokens, settings.temperature)
@@ -223,7 +223,7 @@ def limited(
 def is_withheld(
     rows: Rows,
 ) -> bool:
-    "Are the labels of these rows with others, so that nothing can be scored?"
+    "Are the labels of these rows withheld, so that nothing can be scored?"
     return rows.frame['factual'].null_count() == rows.frame.height
 
 def check_labelled(settings: Settings) -> None:
@@ -295,7 +295,7 @@ def verifier_entry(settings: Settings, verifier: str) -> Entry:
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #riv2
 ELSEWHERE = 'threshold from the other half of the pages'
-TOLD = 'word overlap of the reference claims'  # a rival of the pipeline that is told them, and of no other system
+TOLD = 'word overlap of the reference claims'  # compared only with the pipeline that is given the reference claims
 BASELINES = {  # what each of them is, for the manifest
     'majority': 'the more frequent label of these texts, for every text',
     'chance': 'a coin that knows how frequent the labels are, in expectation',
@@ -314,7 +314,7 @@ BASELINES = {  # what each of them is, for the manifest
 def rival_steps(
     settings: Settings,
     task: Task,
-    told: bool = False,  # with the rival that has the claims which the texts are known to state
+    told: bool = False,  # with the rival that is given the reference claims
 ) -> dict[str, Step]:  # by name: schema CALLED; chance has no answers
     "The rivals' answers to a task."
     rows = settings.rows(task)
@@ -342,7 +342,7 @@ def _text_rivals(settings: Settings, rival: Callable[..., Step], told: bool) -> 
     return {name: rival(ByThreshold(name, column='support'), scores=step) for name, step in scores.items()}
 
 def rival_entries(settings: Settings, column: str, task: Task, told: bool = False) -> list[Entry]:
-    "Their rows in one column; none where labels are withheld, since nothing can be scored."
+    "The rivals' rows in one column; none where labels are withheld, since nothing can be scored."
     if is_withheld(settings.rows(task)): return []
     found = rival_steps(settings, task, told)
     return [Entry(name, '', found[name], baseline=True, label=column) for name in BASELINES if name in found]
@@ -354,9 +354,9 @@ SYSTEM_ANSWERS = Schema('answers', {
     'forced': pl.Boolean})    # it could not be read, and is the likelier of the two labels
 
 _forced = pl.col('inconsistent').is_not_null() & pl.col('reason').str.contains(RETRY_NOTE, literal=True)
-SAID = {  # by the schema of a step: what it says
+SAID = {  # by the schema of a step: its prediction
     'verdicts': {'predicted': ~pl.col('inconsistent'), 'forced': _forced},
-    'text verdicts': {'predicted': pl.col('algorithm1')},  # none of a text without a claim
+    'text verdicts': {'predicted': pl.col('algorithm1')},  # null for a text without claims
     'probabilities': {'predicted': pl.max_horizontal('p_ent', 'p_neut', 'p_contr') == pl.col('p_ent')},  # the likeliest label
     'called': {'predicted': pl.col('factual')}}
 
@@ -382,7 +382,7 @@ def answers_of(
     entry: Entry,
     done: Done,
 ) -> pl.DataFrame:  # schema SYSTEM_ANSWERS
-    "What a row of a table answers, all its runs."
+    "The answers of a table's row, in all its runs."
     runs = [entry.step, *(step for name, step in entry.about.items() if name.startswith('run '))]
     return pl.concat([step_answers(step, done, entry.method, run) for run, step in enumerate(runs)])
 

@@ -53,7 +53,7 @@ def gold_settings(
     return chosen
 
 def task_of(settings: Settings) -> Literal['text', 'claim']:
-    "Which of the two tasks the texts are of."
+    "The task that the texts belong to."
     return 'claim' if settings.tasks.texts.is_empty() else 'text'
 
 # %% ../../../nbs/19_studies/00_oasis/05_submissions.ipynb #760cdbdd
@@ -62,10 +62,10 @@ def submission_plan(
     *,
     model: str|None = None,  # a language model; None: the pipeline, or the verifier of claims
     setting: str = 'ZS',     # one of SETTINGS, of a model
-    evidence: bool = False,  # the model sees the passages that the corpus gives (RAG)
+    evidence: bool = False,  # the model sees passages found in the corpus (RAG)
     **settings,  # seed, temperature, k, extractor, retriever, verifier, corpus, loaded
 ) -> Plan:
-    "Who says of every text whether it is factual: a plan of one row."
+    "A plan of one row: the system that says of every text whether it is factual."
     if setting not in SETTINGS: raise UsageError(f'there is no setting {setting!r}: choose one of {", ".join(SETTINGS)}')
     if evidence and model is None: raise UsageError('the pipeline looks for evidence of its own accord: leave evidence out')
     chosen = gold_settings(data, **settings)
@@ -91,10 +91,10 @@ def _failed(plan: Plan, done: Done) -> dict[str, str]:  # by id of a text: why
 def make_submission(
     plan: Plan,
     done: Done,
-    unread: bool|None = None,  # what texts are called whose answers or claims could not be read; None: they are an error
+    unread: bool|None = None,  # the verdict on texts whose answers or claims could not be read; None: an error
 ) -> tuple[str, dict[str, int]]:  # the file, as JSON lines; counts of texts, of forced and of missing verdicts
-    """What the authors accept. Raises `RunError` for texts whose requests failed, and `DataError` for others without a verdict unless it is
-    said what they are called."""
+    """The file that the authors accept. Raises `RunError` for texts whose requests failed, and `DataError` for other texts without a
+    verdict unless `unread` is given."""
     found = answers_of(plan.entries[0], done).select('id', 'forced', factual='predicted')
     counts = {'texts': found.height, 'forced': int(found['forced'].sum()), 'without a verdict': found['factual'].null_count()}
     missing = found.filter(pl.col('factual').is_null())['id'].to_list()

@@ -78,7 +78,7 @@ def score_answers(
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c8
 def with_deviations(
     exhibit: str,
-) -> pl.DataFrame:  # CELLS; behind 'ZS (%)' a cell '±ZS (%)'
+) -> pl.DataFrame:  # CELLS; with 'ZS (%)' also a cell '±ZS (%)'
     "The paper's cells with the printed deviations as cells of their own."
     deviations = published_values(exhibit).drop_nulls('plus_minus')
     more = make_cells(exhibit, [
@@ -126,7 +126,7 @@ def against_the_best(
 Answers = dict[str, dict[str, pl.DataFrame]]  # by column and row: schema SYSTEM_ANSWERS
 
 def plan_answers(plan: Plan, done: Done) -> tuple[Answers, Answers]:  # of systems, and of rivals: none where labels are withheld
-    "What every row answers."
+    "The answers of every row."
     found: tuple[Answers, Answers] = {}, {}
     for entry in plan.entries: found[entry.baseline].setdefault(entry.label, {})[entry.method] = answers_of(entry, done)
     return found
@@ -206,8 +206,8 @@ def extraction_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c11
 def table_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     """Tables 5 to 7: printed and measured scores, with the marks against the best system of each column, beside the baselines.
-    The pipeline with reference claims knows more than the others, so it is not compared with them and not marked. Among its baselines is
-    one that has these claims, too, and that the others are not compared with."""
+    The pipeline with reference claims knows more than the others, so it is not compared with them and not marked. One
+    baseline (`TOLD`) has the reference claims, too: only this pipeline is compared with it."""
     (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
     if not rivals: return withheld_cells(exhibit, systems, seed)
     cells = [with_deviations(exhibit), make_cells(exhibit, system_rows(plan, done))]
@@ -300,7 +300,7 @@ def pair_sentence(
     test: str,  # its form, as in `pair_cells`
     texts: int,
 ) -> str:
-    "What a figure of all pairs would say of so few systems."
+    "The result of the test in words, for figures with at most two systems."
     if tests.is_empty(): return 'There is only one system, so nothing is compared.'
     first, second, p = tests.select('first', 'second', 'p').row(0)
     said = 'differ beyond chance' if p < .05 else 'do not differ beyond chance'
@@ -320,7 +320,7 @@ def _verdict_rows(answers: pl.DataFrame, rivals: Collection[str] = (), behind: s
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #2c70164a
 def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
-    "What saying *Factual* to everything gives, and saying *Not Factual* where the majority does not."
+    "The answers *Factual* to every text, and *Not Factual* to every text unless the majority is that."
     majority = rivals['majority']
     constants = {'always Factual': True} | ({'always Not Factual': False} if majority['predicted'][0] else {})
     return {name: majority.with_columns(system=pl.lit(name), predicted=pl.lit(said)) for name, said in constants.items()}
@@ -346,7 +346,7 @@ CURVES_WITHIN = Schema('curves with bounds', {**CURVES.columns, 'low': pl.Float6
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ebdc809e
 def length_cells(plan: Plan, done: Done) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; CURVES, with the bounds low and high
-    "Figure 5: balanced accuracy of judges with evidence cut at each length. The best baseline is a line of its own."
+    "Figure 5: balanced accuracy of judges whose whole input is cut at each length. The best baseline is a line of its own."
     (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
     rows = [row | {'method': 'RAG'} for row in system_rows(plan, done)]
     beside = [baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed, method='RAG') for column, found in systems.items()]
