@@ -94,7 +94,7 @@ def notebooks_dir() -> Path:
 
 # %% ../../nbs/00_core/00_core.ipynb #need2
 def need_lab(
-    what: str,     # is asked for: 'factlab lab'
+    what: str,     # what is asked for, as 'factlab lab'
     library: str,  # as people write it: 'JupyterLab'
     *modules: str,  # that are imported for it
 ) -> None:
@@ -112,7 +112,7 @@ def canonical_json(
 def digest(
     value: object,  # bytes, text, or anything that JSON can hold
 ) -> str:  # 64 hexadecimal digits
-    "SHA-256 of bytes, of text in UTF-8, or of a value's canonical JSON. Lone surrogates in text are kept apart, not refused."
+    "SHA-256 of bytes, of text in UTF-8, or of a value's canonical JSON. Lone surrogates in text are encoded, not refused."
     if not isinstance(value, bytes|str): value = canonical_json(value)
     return hashlib.sha256(value if isinstance(value, bytes) else value.encode('utf-8', 'surrogatepass')).hexdigest()
 
@@ -133,7 +133,7 @@ def remedy(
     error: OSError,
     what: str = 'use it',  # 'read it', 'write there'
 ) -> str:
-    "What to do about what the system refused, by its number."
+    "What to do about an error of the operating system, by its number."
     return _REMEDIES.get(_number(error), 'see to it that the place can be used, or choose another').format(what)
 
 def cannot(
@@ -197,8 +197,8 @@ def write_text(
 def write_if_changed(
     path: Path|str,
     content: bytes,
-) -> bool:  # was there anything to write?
-    "Write a whole file in one step unless it is what lies there. Raises `DataError` when the disk refuses."
+) -> bool:  # whether it was written
+    "Write a whole file in one step unless it holds that content already. Raises `DataError` when the disk refuses."
     path = Path(path)
     if path.is_file() and path.read_bytes() == content: return False
     with replacing(path) as beside: beside.write_bytes(content)

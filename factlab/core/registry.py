@@ -102,7 +102,7 @@ def _find(kind: str, bare: str) -> tuple[Entry, str]|None:
 
 # %% ../../nbs/00_core/03_registry.ipynb #5307c2de
 def _takes(entry: Entry, bare: str) -> bool:
-    "Does the entry for names without a prefix take this one?"
+    "Whether the entry for names without a prefix takes this one."
     if entry.also and _find(entry.also, bare): return True
     return bool(entry.like and (re.fullmatch(entry.like, bare) or os.path.exists(bare)))
 
@@ -194,7 +194,7 @@ def read_options(
 
 # %% ../../nbs/00_core/03_registry.ipynb #3872f1d5
 def one_word(*words: str) -> Callable[[str], str]:
-    "How an option is read that is one of these words."
+    "The reader of an option that is one of these words."
     return lambda text: {word: word for word in words}[text]
 
 # %% ../../nbs/00_core/03_registry.ipynb #n24

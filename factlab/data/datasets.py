@@ -141,7 +141,7 @@ SEPARATORS = {'.csv': ',', '.tsv': '\t'}
 _LINE_ENDS = re.compile(r'("[^"]*")|(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))*')  # those within quotes belong to a cell
 
 def _separator(path: Path, text: str) -> str:
-    "Of a table: where its first line has no comma, a semicolon or a tab that it has, as spreadsheets write them in many countries."
+    "The separator of a table; in .csv a semicolon or tab if the first line has no comma, as spreadsheets write in many countries."
     first = text.partition('\n')[0]
     if path.suffix.lower() == '.csv' and ',' not in first: return next((sign for sign in ';\t' if sign in first), ',')
     return SEPARATORS[path.suffix.lower()]

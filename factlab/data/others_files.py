@@ -133,7 +133,7 @@ def _together(said: Sequence[Said], place: str) -> tuple[pl.DataFrame, list[str]
 
 # %% ../../nbs/02_data/08_others_files.ipynb #xf10
 def _beside(frame: pl.DataFrame, rows: pl.DataFrame, scorers: Sequence[str]) -> pl.DataFrame:
-    "The scores of several scorers as columns; the prediction stands where they all read the same answer."
+    "The scores of several scorers as columns; a prediction only where they all read the same answer."
     same = frame.drop_nulls('answer').group_by('id').agg(n=pl.col('answer').n_unique())['n'].max() == 1
     found = frame.select('id').unique(maintain_order=True)
     for name in ('answer' if same else None, 'gold', 'target', 'document', 'response'):

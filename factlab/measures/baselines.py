@@ -132,7 +132,7 @@ def resampled_scores(
 
 # %% ../../nbs/05_measures/09_baselines.ipynb #c42
 def _bounds(values: np.ndarray, level: float) -> tuple[float|None, float|None]:
-    "Percentile bounds; None where there is nothing to tell apart."
+    "Percentile bounds; None when all values are equal or there are fewer than two."
     values = values[np.isfinite(values)]
     if len(values) < 2 or np.ptp(values) < 1e-12: return None, None
     return tuple(np.quantile(values, [(1 - level)/2, (1 + level)/2]).tolist())
@@ -201,7 +201,7 @@ def constant_counts(
 # %% ../../nbs/05_measures/09_baselines.ipynb #07652ef9
 def chance_counts(
     truth: Classes,
-    rates: Numbers|None = None,  # of each class, in sorted order or that of `classes`; None: as frequent as they are
+    rates: Numbers|None = None,  # of each class, in sorted order or that of `classes`; None: their shares in the truth
     classes: Sequence|None = None,
 ) -> np.ndarray:  # float64 as `class_counts`, expected values
     "Expected counts of answers drawn at random. Raises `UsageError` unless the rates are shares of 1, one for each class."

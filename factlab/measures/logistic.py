@@ -65,7 +65,7 @@ def is_sound(
     logistic: Logistic,
     size: int,  # features
 ) -> bool:
-    "Does it hold as many numbers as there are features, all finite and no scale of 0 or less?"
+    "Whether it holds as many numbers as there are features, all finite, and scales above 0."
     lists = logistic.mean, logistic.scale, logistic.weights
     return all(len(values) == size for values in lists) and bool(np.isfinite([*sum(lists, ()), logistic.bias]).all()) and min(
         logistic.scale, default=1) > 0

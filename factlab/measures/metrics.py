@@ -57,7 +57,7 @@ def matching_scores(
     by: Sequence[str] = (),  # columns to group by
     unparsed: Unparsed = 'exclude',  # 'exclude' leaves unparsed rows out, 'wrong' counts them as matching nothing
 ) -> pl.DataFrame:  # *by, n, unparsed, tp, n_predicted, n_gold, precision, recall, f1: one row, or one for each group
-    "Micro precision, recall and F1 (FINAL § 4.2). `n` is the number of rows scored, `unparsed` how many there were of those."
+    "Micro precision, recall and F1 (FINAL § 4.2). `n` is the number of rows scored, `unparsed` that of unparsed rows."
     if unparsed not in ('exclude', 'wrong'): raise UsageError(f"unparsed rows are treated as 'exclude' or 'wrong', not {unparsed!r}")
     missing = [c for c in ('tp', 'n_predicted', 'n_gold', *by) if c not in counts.columns]
     if missing: raise DataError(f'cannot score: the columns {missing} are missing, found {counts.columns}')

@@ -58,7 +58,7 @@ def _beta_moments(rate: float|Rate) -> tuple[float, float]:
 def judge_rates(
     sensitivity: float|Rate,
     specificity: float|Rate,
-    informative: bool = False,  # must the judge tell matches from others at all?
+    informative: bool = False,  # whether the rates must sum to more than 1
 ) -> tuple[float, float]:
     "Both rates as numbers. Raises `UsageError` when one is no rate, or when an informative judge is asked for and theirs sum to 1 or less."
     rates = rate_value(sensitivity, 'sensitivity'), rate_value(specificity, 'specificity')
@@ -219,8 +219,8 @@ CORRECTED = Schema('corrected scores', {
     'corrected': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}, open=True)
 
 def _corrected(totals: np.ndarray, sensitivity: float|np.ndarray, specificity: float|np.ndarray, cut: bool = True) -> np.ndarray:
-    """Totals [..., 3] with the matches an infallible judge would have found; the last of the four `totals` is the most that it could find.
-    What is above that is cut off, or NaN."""
+    """Totals [..., 3] with the matches an infallible judge would have found; `totals` [..., 4] end with the most that
+    it could find. What is above that is cut off, or NaN."""
     tp, predicted, gold, most = np.moveaxis(totals, -1, 0)
     matches = np.maximum((tp - (1 - specificity)*predicted)/(sensitivity + specificity - 1), 0)
     fits = matches <= most*(1 + 1e-9)

@@ -196,7 +196,7 @@ CARD_FIELDS = {'part': str, 'base': str, 'made': str, 'seed': int, 'steps': int,
                'limits': list}
 DATA_FIELDS, METRIC_FIELDS = ('name', 'licence', 'rows', 'use'), ('set', 'metric', 'n', 'estimate', 'low', 'high')
 METRIC_COLUMNS = ('set', 'system', 'metric', 'n', 'before', 'before_low', 'before_high', 'estimate', 'low', 'high',
-                  'difference', 'difference_low', 'difference_high')  # as the card shows them; what no metric has is left out
+                  'difference', 'difference_low', 'difference_high')  # columns of the card's table; a column that no metric has is left out
 
 # %% ../../nbs/04_models/06_adapters.ipynb #c2b811cd
 def check_card(

@@ -69,7 +69,7 @@ class RetryPrompt:
 # %% ../../nbs/04_models/05_asking.ipynb #c11
 def list_schema(
     max_items: int = 12,
-    **first,  # properties before the list: their names come before `items` in the alphabet, in whose order they are written
+    **first,  # properties before the list; their names must come before `items` in the alphabet, because keys are sorted
 ) -> str:
     "JSON schema of an object with at least one short text under `items`."
     texts = {'type': 'string', 'minLength': 12, 'maxLength': 200, 'pattern': '^[A-Z0-9]'}
@@ -91,14 +91,14 @@ def read_items(
 
 # %% ../../nbs/04_models/05_asking.ipynb #again1
 def ask_again(
-    requests: Mapping[int, Request],  # the next question about each place that could not be read
-    read: Callable[[int, Response], tuple],  # of a place and its answer: status, reason, value
-    states: list[tuple],           # status, reason, value of each place: what is read now takes the place of what was there
-    asked: list[list[Response]],   # what each place took: longer by one
+    requests: Mapping[int, Request],  # by position of the row: what to ask where the answer could not be read
+    read: Callable[[int, Response], tuple],  # position and answer to status, reason, value
+    states: list[tuple],           # status, reason, value of each row; replaced where a row is asked again
+    asked: list[list[Response]],   # responses of each row; the new one is appended
     model: Model,
     store: StoreChoice = None,
 ) -> None:
-    "Ask once more, all at once."
+    "Ask once more, in one batch. Changes `states` and `asked`."
     for at, response in zip(requests, ask([*requests.values()], model, store), strict=True):
         asked[at].append(response)
         status, reason, value = read(at, response)
@@ -140,7 +140,7 @@ def answer_schema(
     value: str,  # the method's own column; null unless the status is `ok`
     dtype: pl.DataType|type[pl.DataType],
 ) -> Schema:
-    "The schema of a method's answers: id, status, reason, its value, what the model wrote last, and what it took."
+    "The schema of a method's answers: id, status, reason, its value, the last answer, calls and tokens."
     columns = list(ANSWERS.columns.items())
     return Schema(name, dict([*columns[:3], (value, dtype), *columns[3:]]))
 
@@ -151,9 +151,9 @@ def answers_frame(
     schema: Schema,  # of `answer_schema`
     rows: pl.DataFrame,  # column id
     read: Sequence[tuple],  # status, reason and value of each row
-    responses: Sequence[Sequence[Response]],  # what each row took
+    responses: Sequence[Sequence[Response]],  # all responses of each row
 ) -> pl.DataFrame:
-    "What was read and what it took, as a frame."
+    "Value, last answer, number of calls and tokens of each row, as a frame."
     value, = [name for name in schema.columns if name not in ANSWERS.columns]
     return schema.frame({
         'id': rows['id'].to_list(), 'status': [status for status, _, _ in read], 'reason': [reason for _, reason, _ in read],

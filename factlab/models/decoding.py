@@ -49,7 +49,7 @@ class Outcome:
     tokens: list[int] = field(default_factory=list)   # new tokens, without the one that ends an answer
     finish: Literal['', 'stop', 'length', 'choices', 'error'] = ''
     ended_by_token: bool = False                      # the model said that it was done
-    logprobs: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)  # of each new token; and the likeliest
+    logprobs: list[tuple[float, list[tuple[int, float]]]] = field(default_factory=list)  # of each new token, and of the likeliest
     choice_logprobs: list[float] = field(default_factory=list)
     error: str = ''
 
@@ -331,7 +331,7 @@ def _try_cache(model, kind: type, trial: Sequence[int]) -> Tensor:
 
 def choose_cache(
     model,  # a causal language model of transformers, on its device
-    trial: Sequence[int] = tuple(range(3, 19)),  # tokens of an ordinary sentence: half precision is rough on nonsense
+    trial: Sequence[int] = tuple(range(3, 19)),  # tokens of an ordinary sentence: on random tokens half precision is less exact
 ) -> type[BlockCache]|type[PlainCache]:
     "The cache that suits a model. Where it is `BlockCache` the model's attention is set to go with it."
     if not _may_use_blocks(model): return PlainCache
@@ -432,7 +432,7 @@ def common_prefix(
 def order_jobs(
     jobs: Sequence[Job],
     opening: int,  # tokens that all of them share
-) -> list[list[int]]:  # families of indices
+) -> list[list[int]]:  # groups of indices
     "Groups of prompts that share a prefix: the group with the longest prompt first, longest first within."
     families: dict[tuple, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -452,7 +452,7 @@ class Reader:
     skip: int = 0                 # its number of tokens
 
     def _families(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        "Positions of prompts by their prefix after the common one; prompts that share it are in one list."
+        "Positions of prompts, those that share a prefix beyond the common one in one list."
         heads: dict[tuple, list[int]] = {}
         for row, prompt in enumerate(prompts):
             head = tuple(prompt[self.skip:self.skip + KIN])

@@ -39,7 +39,7 @@ def costs_of(
     model: Model,
     tokens: Sequence[tuple[int, int]],  # prompt and completion tokens
 ) -> dict[str, list[float|None]]:  # cost, batch_cost
-    "What so many tokens of a model cost, one by one and within a vendor's batches."
+    "The cost of each pair of token numbers, by direct calls and within a vendor's batches."
     direct, batch = getattr(model, 'direct_price', model.price), getattr(model, 'batch_price', None)
     paid = getattr(model, 'paid', False) or direct is not None
     return {name: [cost(price, *each, paid) for each in tokens] for name, price in (('cost', direct), ('batch_cost', batch))}
@@ -112,7 +112,7 @@ class DryRun:
 
     @contextmanager
     def within(self, scope: str):
-        "Questions asked meanwhile are not taken for those of another scope."
+        "Within the block questions count under this scope, apart from equal ones of other scopes."
         before, self.scope = self.scope, scope
         try: yield
         finally: self.scope = before

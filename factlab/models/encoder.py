@@ -30,7 +30,7 @@ ENCODER_OPTIONS = {'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
            'adapter': Option(str, None, f'a trained part ({", ".join(TRAINED_PARTS)}), or the folder of an adapter'),
            'similarity': Option(one_word('cosine', 'dot'), 'cosine',
                                 'cosine: vectors of length 1; dot: as long as the model makes them')}
-SHORT_NAMES = {'retriever': 'tiny?adapter=retriever'}  # short names
+SHORT_NAMES = {'retriever': 'tiny?adapter=retriever'}  # to the full name
 
 # %% ../../nbs/04_models/11_encoder.ipynb #cb249b6e
 @lru_cache
@@ -92,7 +92,7 @@ class Encoder:
     Options: `dtype` (float32; auto, bfloat16, float16), `device` (auto; cpu, cuda, mps), `revision`, `adapter` (a trained part or
     a folder), `similarity` (cosine; dot). The model loads at the first text that is not in the store. Raises `UsageError` on an unknown
     option, `ModelError` when there is no such model or adapter."""
-    share = 512  # texts between two visits to the store
+    share = 512  # texts that are computed before they are stored
     _lock = threading.Lock()
 
     def __init__(self,
@@ -156,7 +156,7 @@ def default_prompt(self: Encoder) -> str:
 # %% ../../nbs/04_models/11_encoder.ipynb #b4e90acb
 @patch(as_prop=True)
 def english_only(self: Encoder) -> bool:
-    "Does it know English alone? A model of the hub may know other languages."
+    "Whether the encoder knows English alone. A model of the hub may know other languages."
     return self.target in ('tiny', 'mpnet')
 
 @patch(as_prop=True)

@@ -27,7 +27,7 @@ class Again(Exception):
     "A call that failed in a way that may pass."
     def __init__(self, why: str,
         after: float|None = None,  # seconds that the server asks to wait
-        told: bool = False,        # to wait, with all other requests to this host
+        told: bool = False,        # the server said to wait; all requests to this host do
         away: bool = False,        # no connection was made
         advice: str = '',          # what helps
     ):

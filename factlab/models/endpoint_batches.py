@@ -171,7 +171,7 @@ class BatchRun:
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #552015c1
 @contextmanager
 def _reported(endpoint, what: str) -> Iterator[None]:
-    "Turn what a call raises into a `ModelError`; `openai.NotFoundError` is the caller's affair."
+    "Turn what a call raises into a `ModelError`; `openai.NotFoundError` is left to the caller."
     import openai
     later = 'Batches that were submitted stay in the record: run again, and they are picked up'
     try: yield
@@ -323,7 +323,7 @@ def response_of(run: BatchRun, key: str, line: BatchLine|None, dialect: Dialect,
     except (Again, Refused) as error: return Response.failed(clean(str(error)), batch=batch.id)
 
 # %% ../../nbs/04_models/15_endpoint_batches.ipynb #795f1baf
-ROUNDS = 10  # of batches, each for what the one before has refused in its form
+ROUNDS = 10  # of batches; each sends, in a new form, what was refused in the round before
 
 def _at_hand(run: BatchRun, todo: set[str]) -> list[Held]:
     "What an earlier start has submitted. What never reached the server is forgotten."

@@ -58,7 +58,7 @@ def backoff(tries: int) -> float:
     return min(LONGEST_WAIT, FIRST_WAIT*2**min(20, tries))*random.uniform(0.5, 1.0)
 
 def pause(limiter: RateLimiter, left: float, after: float|None) -> None:
-    "A call that was sent at that time returned a 429, with the seconds that the server asks to wait where it says so."
+    "Pause a host: a call sent at `left` returned a 429, which asks to wait `after` seconds where it says so."
     with limiter.lock:
         now, first = time.monotonic(), left >= limiter.paused
         seconds = backoff(limiter.pauses) if after is None else after

@@ -87,7 +87,7 @@ def refuse_secrets(
 def address(
     text: str|None,  # OPENAI_BASE_URL when None, else the vendor
 ) -> str:
-    "A server's address in one spelling. Raises `UsageError` on a text that is no address or holds something secret."
+    "A server's address in canonical form. Raises `UsageError` on a text that is no address or holds something secret."
     where = 'base_url' if text else 'OPENAI_BASE_URL'
     text = text or os.environ.get('OPENAI_BASE_URL') or VENDOR
     try: parts = urlsplit(text.strip()); port = parts.port
@@ -119,7 +119,7 @@ def key_variable(
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #649e9d1b
 def key_of(base_url: str, env: str|None) -> str|None:
-    "The key for a server, None when it gets none. Raises `ModelError` when the variable is not set that should hold it."
+    "The key for a server, None when it gets none. Raises `ModelError` when the variable that should hold it is not set."
     variable = key_variable(base_url, env)
     if variable is None: return None
     if key := os.environ.get(variable, '').strip(): return key
@@ -143,10 +143,10 @@ class Dialect:
     schema_step: dict[str, int] = field(default_factory=dict)  # by schema: 0 json_schema, 1 json_object, 2 neither
     alternatives: int = 20                # top log-probabilities that it gives; 0: none
     dropped: set[str] = field(default_factory=set)  # fields that it refuses
-    words: str = ''                       # in which it refused log-probabilities
+    words: str = ''                       # of its refusal of log-probabilities
     scores_tokens: bool|None = None       # choices can be scored token by token, as vLLM does; None: not found out yet
-    verified: bool = False                # that this gives the right numbers
-    tokens: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of choices
+    verified: bool = False                # scoring token by token was checked and is right
+    tokens: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of each choice, as the server splits it
 
 # %% ../../nbs/04_models/10_endpoint_requests.ipynb #9ba23194
 def left_out(dialect: Dialect, request: Request) -> list[str]:
@@ -223,7 +223,7 @@ def learn(dialect: Dialect,
     schema: str|None = None,  # of the request
     param: str|None = None,   # the field that the server blames, where it says so
 ) -> bool:  # whether something has changed
-    "Change what a refusal names."
+    "Change in the dialect what a refusal names."
     found = Refusal(body, refusal.lower(), schema, param)
     return any(change(dialect, found) for change in (_length, _schema, _system, _logprobs, _drop))
 

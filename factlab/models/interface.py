@@ -39,7 +39,7 @@ class Message(BaseModel):
 
 # %% ../../nbs/04_models/03_interface.ipynb #c8
 def _canonical(schema: object) -> str|None:
-    "A JSON schema in its one spelling."
+    "A JSON schema as canonical JSON text."
     if schema is None: return None
     try: return canonical_json(json.loads(schema) if isinstance(schema, str) else schema)
     except (TypeError, ValueError) as error: raise ValueError(f'not a JSON schema: {error}') from None
@@ -93,7 +93,7 @@ class Request(BaseModel):
 def fold_system(
     messages: Sequence[Message],
 ) -> tuple[Message, ...]:  # without system messages
-    "Put the system texts, in order, before the first user message, a blank line between; they become one where there is none."
+    "Put the system texts, in order, before the first user message, a blank line between; without a user message they become one."
     system = [message.content for message in messages if message.role == 'system']
     rest = [message for message in messages if message.role != 'system']
     if not system: return tuple(rest)
@@ -211,7 +211,7 @@ def _scripted(request: Request, text: str) -> Response:
 class ScriptedModel:
     "A model that answers as a function says. `asked` holds every request that reached it, in order."
     context, price = None, None
-    counted = True  # in a dry run; False where it stands for a constant, and nobody is asked
+    counted = True  # whether a dry run counts its requests; False for a stand-in that gives a constant
 
     def __init__(self,
         name: str,
@@ -261,7 +261,7 @@ class _Arrivals:
         return Row(key, self.model.name.partition('?')[0], request.kind, asked, response.model_dump(mode='json', exclude_defaults=True))
 
     def flush(self) -> None:
-        "Put what waits in the store. When the store refuses it stays here, to be tried again."
+        "Write the waiting answers to the store. When that fails they stay here, to be tried again."
         with self.lock:
             if not self.waiting or not self.store: return
             standing = self.store.put_many(list(self.waiting.values()))
@@ -272,7 +272,7 @@ class _Arrivals:
 # %% ../../nbs/04_models/03_interface.ipynb #c41
 @contextmanager
 def _keeping(arrivals: _Arrivals) -> Iterator[None]:
-    "Flush in the background, and once more at the end, whatever ended it."
+    "Flush in the background, and once more at the end, also after an error."
     done = threading.Event()
     def work():
         while not done.wait(0.25):

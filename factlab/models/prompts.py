@@ -174,7 +174,7 @@ def split_thinking(
 # %% ../../nbs/04_models/04_prompts.ipynb #c16
 @dataclass(frozen=True)
 class Parsed(Generic[T]):
-    "What an answer says: status ok and a value, or None. Failed: it never came. `reason` says why, or notes what was unusual."
+    "What an answer says: a value with status ok; None when it is unparsed or failed (never came). `reason`: why, or what was unusual."
     value: T|None
     status: Literal['ok', 'unparsed', 'failed'] = 'ok'
     reason: str = ''

@@ -188,7 +188,7 @@ def make_server(model: ServeModel) -> ServerProcess:
 
 # %% ../../nbs/04_models/20_serve_backend.ipynb #c14c
 def start(model: ServeModel) -> ServerProcess:
-    "The model's server, started unless it runs. Raises `ModelError` with the end of its log when it does not come."
+    "The model's server, started unless it runs. Raises `ModelError` with the end of its log when it does not start."
     shared = model.shared
     if shared.server is not None and shared.server.alive and is_healthy(shared.server): return shared.server
     try:
@@ -206,7 +206,7 @@ def beside(
     request: Request,
     templated: bool,  # the model has a chat template
 ) -> dict:
-    "What is sent beside what any server is sent."
+    "The fields that vLLM is sent beside those of every server."
     sampled = {'seed': sampling_seed(request)} if request.temperature > 0 else {}
     if not templated: return sampled | {'add_special_tokens': True}
     continues = request.messages[-1].role == 'assistant'

@@ -58,7 +58,7 @@ def _read_once():
         for name, there in whole.items(): setattr(gguf, name, there)
 
 class quiet:
-    "Silences transformers' bars and advice within a `with` block."
+    "Silences transformers' progress bars and advice within a `with` block."
     def __enter__(self):
         from transformers.utils import logging
         self.verbosity, self.bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -141,7 +141,7 @@ def native_bfloat16() -> bool:
 
 @contextmanager
 def on_the_other_processor():
-    "Name models as a machine would whose processor differs from this one's in having bfloat16. Nothing is to be asked within."
+    "Within the block models have the identities of a machine that differs in native bfloat16. Ask nothing there."
     token = _elsewhere.set(not native_bfloat16())
     try: yield
     finally: _elsewhere.reset(token)
@@ -292,7 +292,7 @@ def find_source(
     target: str,  # name of weights, folder or hub id
     revision: str|None = None,
 ) -> Source:
-    """Find a model's weights without loading them; a folder that is called as weights are is written ./NAME. Raises `UsageError` on a
+    """Find a model's weights without loading them; a folder named like weights of the table is written ./NAME. Raises `UsageError` on a
     name that cannot be one, `ModelError` when there is no such model."""
     if target in WEIGHTS:
         if revision: raise UsageError(f'{name!r}: {target} is known by its bytes, and has no other revision')
@@ -334,7 +334,7 @@ class ChatFormat:
         return self._apply(messages if self.system else fold_system(messages))
 
     def tokens(self, conversations: Sequence[Sequence[Message]]) -> list[list[int]]:
-        "Token ids of each conversation's text; never none."
+        "Token ids of each conversation's text; at least one token each."
         from jinja2.exceptions import TemplateError
         try: texts = [self.text(messages) for messages in conversations]
         except TemplateError as error: raise ModelError(f'the model\'s chat template refuses these messages: {error}') from error
@@ -387,7 +387,7 @@ class Grammars:
 
 # %% ../../nbs/04_models/08_transformers_backend.ipynb #src0
 def _is_missing(source: Source) -> bool:
-    "Are these weights by name that are not on this machine?"
+    "Whether these are weights of the table that are not on this machine."
     weights = _weights_named(source)
     return bool(weights and not (weights.is_gguf and unpacked_folder(weights.name).is_dir()) and not find_weights(weights.name))
 
@@ -404,7 +404,7 @@ class SourcedModel:
     def chat(self) -> ChatFormat: return ChatFormat(load_tokenizer(self.name, self.source))
 
     def count_tokens(self, requests: Sequence[Request]) -> list[int]:
-        "Tokens of each request's prompt; an estimate in a dry run for which the weights, and so the tokenizer, are not here."
+        "Tokens of each request's prompt; an estimate in a dry run without the weights, and so without the tokenizer."
         if is_dry_run() and _is_missing(self.source): return estimated_tokens(requests)
         return [len(tokens) for tokens in self.chat.tokens([request.messages for request in requests])]
 
@@ -476,7 +476,7 @@ def load_tokenizer(
     "The tokenizer of a model."
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
     weights = _weights_named(source)
-    known = weights is not None and weights.is_gguf  # to find the class of another, transformers imports its model's: two seconds
+    known = weights is not None and weights.is_gguf  # for others transformers imports the model's class: two seconds
     if weights and known and is_dry_run() and not unpacked_folder(weights.name).is_dir():
         with quiet(), _read_once(): return gguf_tokenizer(weights_at_hand(weights.name))  # no model is converted to count tokens
     with quiet(): return _loaded(name, source, PreTrainedTokenizerFast if known else AutoTokenizer)

@@ -20,7 +20,7 @@ from ..text.words import visible_text
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vb0778fb
 _HYPHENS = dict.fromkeys(map(ord, '\u2010\u2011\u2012\u2013\u2043\u2212\u058a\u05be\u2e3a\u2e3b'), '-') | {0x2014: ' - ', 0x2015: ' - '}
-_OURS = dict.fromkeys(range(0xE000, 0xE010))  # the signs below, which an answer may not bring along
+_OURS = dict.fromkeys(range(0xE000, 0xE010))  # the characters of the table below, removed from answers
 _LOOKALIKES = str.maketrans('аеосрхуіјѕԁɡһӏАВЕКМНОРСТХІЈЅαοινΑΒΕΗΙΚΜΝΟΡΤΧυ',
                             'aeocpxyijsdghlABEKMHOPCTXIJSaoivABEHIKMNOPTXu')
 _BRACKETS = str.maketrans('【】〔〕〖〗', '[][][]')
@@ -58,7 +58,7 @@ FORMS = {
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v79d33a7
 YES, NO, QUOTED_YES, QUOTED_NO = '\ue000', '\ue001', '\ue002', '\ue003'
-GONE, CHOICE = '\ue004', '\ue005'  # what is quoted, code or repeated input; the choice given back
+GONE, CHOICE = '\ue004', '\ue005'  # for quotations, code and repeated input; for a repeated choice of labels
 _TAGS = re.compile(r'</?(?:b|i|u|strong|em|p|br|span|mark|div|center|small|big|h\d)(?:\s[^<>]{0,80})?/?>', re.IGNORECASE)
 
 @cache
@@ -66,7 +66,7 @@ def _labels(forms: Forms) -> re.Pattern:
     return re.compile(rf"(?:(?<!\w)(?<!\w-)|(?=n't))(?:(?P<no>{forms.no})|(?P<yes>{forms.yes}))(?!\w|-\w|'\w)", re.IGNORECASE)
 
 def _marked(text: str, forms: Forms) -> str:
-    "Clean text with every verdict as one character, without emphasis and with what is struck out taken out."
+    "Clean text with every verdict as one character, without emphasis and struck-out text."
     text = _TAGS.sub(' ', re.sub(r'~~[^~\n]+~~|<(s|del|strike)>[^<\n]*</\1>', '', text, flags=re.IGNORECASE))
     text = re.sub(r'[*]+|==(?=\S)|(?<=\S)==(?!\S)|(?<!\w)_+|_+(?!\w)', '', text).replace('_', ' ')
     return _labels(forms).sub(lambda found: ' '*found[0].startswith("n'") + (NO if found['no'] else YES), text)
@@ -84,7 +84,7 @@ _BLOCKS = re.compile(rf'<(?P<tag>{_any(_THEIR + " | blockquote | q | cite | pre 
                      re.IGNORECASE | re.DOTALL)
 
 def _quoted(said: str) -> str:
-    "What stands for a quotation: a quoted label where it is nothing else."
+    "The character that replaces a quotation: a quoted label if it holds nothing else, or GONE."
     inside = said.strip('\'"`“”„«»‹›「」『』‘’ .\n')
     return {YES: QUOTED_YES, NO: QUOTED_NO}.get(inside, GONE)
 
@@ -185,14 +185,14 @@ _DRESSES = [
     (re.compile(rf'^[ \t]*(?:[-*+•] +)?(?:{_TICKED}|[✅✓✔])|(?<=\w)[ \t:]*{_TICKED}[ \t]*$', re.MULTILINE), '')]
 
 def _own_tag(text: str, found: re.Match) -> bool:
-    "Whether a tag holds the answer's own verdict: it is not quoted, and no other words speak of it."
+    "Whether a tag holds the answer's own verdict: it is not quoted or attributed, and no word follows it on its line."
     before, after = text[:found.start()], text[found.end():]
     return not before.endswith(_OPENED) and not _attributed(before) and not re.match(r'[ \t]*[\w(]', after)
 
 def own_words(
     text: str,
     forms: Forms,
-    lines: bool = True,  # whether marks " of different lines may form a quotation
+    lines: bool = True,  # whether a quotation in " may span lines
 ) -> str:  # verdicts as YES and NO
     "What an answer says itself: one normal form, objects of JSON as announced verdicts, without quotations, code and repeated input."
     text = re.sub(r'^[ \t]*>(?!>).*$', GONE, _BLOCKS.sub(GONE, clean_answer(split_thinking(text)[0])), flags=re.MULTILINE)

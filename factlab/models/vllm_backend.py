@@ -89,7 +89,7 @@ class _Places:
         self.lock = threading.Lock()
 
     def take(self, model) -> None:
-        "Close the models beside which there is no place for this one, each when it has answered."
+        "Close the models that leave no room for this one, each when it has answered."
         with self.lock: leaving = [other for other in self.held if other is not model and not self._beside(other, model)]
         for other in leaving:
             with other.asking: other.close()
@@ -125,7 +125,7 @@ _places = _Places()
 
 @patch(as_prop=True)
 def context(self: VllmModel) -> int|None:
-    "Tokens of prompt and answer at the most; None where nobody says."
+    "Tokens of prompt and answer at the most; None when unknown."
     if self._llm is not None and self.options['max_model_len'] == -1: return self._llm.llm_engine.model_config.max_model_len
     return vllm_context(self.source, self.options)
 
@@ -154,7 +154,7 @@ def generate(self: VllmModel, requests: Sequence[Request], deliver: Deliver) -> 
 
 @patch(as_prop=True)
 def has_workers(self: VllmModel) -> bool:
-    "Does it run in processes of its own, over several GPUs?"
+    "Whether the engine runs in processes of its own, over several GPUs."
     return self.options['tensor_parallel_size']*self.options['pipeline_parallel_size'] > 1
 
 # %% ../../nbs/04_models/17_vllm_backend.ipynb #2f5ff936

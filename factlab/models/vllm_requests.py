@@ -108,7 +108,7 @@ def sampling_seed(request: Request) -> int:
 
 def sampling_fields(
     request: Request,
-) -> dict[str, Any]:  # arguments of vLLM's `SamplingParams`, but the schema
+) -> dict[str, Any]:  # arguments of vLLM's `SamplingParams`, except the schema
     "How vLLM is to answer a request."
     fields: dict[str, Any] = {'max_tokens': request.max_tokens, 'temperature': request.temperature}
     if request.temperature > 0: fields |= {'top_p': request.top_p, 'seed': sampling_seed(request)}

@@ -76,7 +76,7 @@ class Weights:
 
     @property
     def cached(self) -> Path:
-        "The folder in factlab's cache, whether it is there or not. So the cache of one user can be the `$FACTLAB_WEIGHTS` of another."
+        "The folder in factlab's cache, whether it exists or not. `$FACTLAB_WEIGHTS` may name the cache of another user."
         return cache_dir()/'weights'/self.name
 
 # %% ../../nbs/04_models/01_weights.ipynb #w06
@@ -132,7 +132,7 @@ def size_text(size: int) -> str:
     return f'{size/1e9:.1f} GB' if size >= 1e9 else f'{size/1e6:.0f} MB' if size >= 1e6 else f'{size:,} bytes'
 
 # %% ../../nbs/04_models/01_weights.ipynb #w13
-def fault_of(weights: Weights, folder: Path) -> str:  # '' when every file is the one that is meant
+def fault_of(weights: Weights, folder: Path) -> str:  # '' when every file has the expected bytes
     "What is wrong with a folder of weights: every file is compared by size and SHA-256."
     if wrong := _wrong_size(weights, folder): return wrong
     known = _known()

@@ -157,7 +157,7 @@ def _allocated(path: Path, shape: tuple[int, int], dtype: str) -> np.ndarray:
 
 # %% ../../nbs/07_retrieval/02_corpus.ipynb #c18
 class _Writing:
-    "The vectors of a corpus on their way to the disk; goes on where an earlier writing of the same content stopped."
+    "Writes the vectors of a corpus; continues where an earlier writing of the same content stopped."
     def __init__(self, folder: Path, key: str, shape: tuple[int, int], dtype: str):
         self.folder, self.key, self.done = folder, key, 0
         place, note = folder/UNFINISHED, folder/DONE
@@ -311,9 +311,9 @@ def create_corpus(
     *,
     dtype: str = 'float32',  # or 'float16': half the size, scores to three digits
     long: str = 'split',  # long passages: 'split' or 'cut', as for `prepare`
-    block: int = 1024,  # passages between two visits to the disk
+    block: int = 1024,  # passages encoded before they are written
     index: str = 'exact',
-    content: str|None = None,  # a digest of the passages, of one who has computed it already
+    content: str|None = None,  # a digest of the passages, where it is computed already
 ) -> Corpus:
     "Encode passages into a folder, once. Raises `DataError` for NaN vectors, an empty corpus, or a folder that holds another corpus."
     from filelock import FileLock

@@ -38,7 +38,7 @@ def shortened(
     pairs: Sequence[tuple[str, str]],  # evidence and claim
     max_words: int,  # of evidence and claim together; the evidence keeps half of them at least
 ) -> list[str]:  # of each pair the evidence, or its sentences that share most words with the claim
-    "Evidence that is short enough to be read at once, sentences whole; a first one that is too long stays."
+    "Evidence shortened to whole sentences; a first sentence that is too long by itself stays."
     count = lambda text: len(text.split())
     long = {evidence: split_sentences(evidence, blocks=True) for evidence in dict.fromkeys(each for each, _ in pairs)
             if count(evidence) > max_words//2}

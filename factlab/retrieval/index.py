@@ -100,7 +100,7 @@ def gather(
 
 # %% ../../nbs/07_retrieval/01_index.ipynb #c13
 class _Best:
-    "The best of each query so far, and those that may yet be."
+    "The best hits of each query so far, and candidates that are not sorted in yet."
     def __init__(self, n: int, k: int):
         self.n, self.k, self.waiting = n, k, []
         self.threshold = np.full((n, 1), -np.inf, np.float32)
@@ -344,7 +344,7 @@ def kept_index(
     save: Callable[[Any, Path], object],  # into a folder
     load: Callable[[Path], Any],
 ) -> Any:
-    "The index of a folder; made, and kept there, where it holds none of this kind. What cannot be kept is used nevertheless."
+    "The index of a folder; made, and kept there, where it holds none of this kind. An index that cannot be kept is returned nevertheless."
     from filelock import FileLock
     if (found := _from_folder(folder, about, load, tell=True)) is not None: return found
     lock = FileLock(f'{folder}.lock')
@@ -409,7 +409,7 @@ class MilvusIndex:
     def _call(self, name: str, *values, **options) -> Any: return _ask_milvus(self.client, self.uri, name, *values, **options)
 
     def __len__(self) -> int:
-        "Rows that a search can find; Milvus' own statistics lag behind and count what was put over itself twice."
+        "Rows that a search can find; Milvus' own statistics lag behind and count overwritten rows twice."
         return int(self._call('query', self.collection, filter='', output_fields=['count(*)'])[0]['count(*)'])
 
     def ids(self, start: int, stop: int) -> set[int]:
@@ -418,7 +418,7 @@ class MilvusIndex:
         return {int(row['id']) for row in found}
 
     def differs(self, vectors: np.ndarray, samples: int = 16) -> int|None:
-        "The first of some rows, spread over the vectors, that is there and is not what they say; None when there is no such row."
+        "Of some rows spread over the vectors the first that is stored with other numbers; None when there is none."
         rows = np.unique(np.linspace(0, max(len(vectors) - 1, 0), min(samples, len(vectors))).astype(int))
         found = self._call('query', self.collection, filter=f'id in {rows.tolist()}', output_fields=['id', 'vector'], limit=len(rows))
         pairs = [(int(row['id']), row['vector']) for row in found]

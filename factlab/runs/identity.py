@@ -51,7 +51,7 @@ def described(
     value: Any,
     where: str = 'the value',  # for the message
 ) -> Any:  # JSON
-    """A value with all that it holds, as JSON. An object with an attribute `identity`, of what changes its answers, gives that.
+    """A value with all that it holds, as JSON. An object with an attribute `identity` is written as that.
     Raises `UsageError` for an object of which nothing is known."""
     if (simple := _simple(value)) is not NotImplemented: return simple
     if isinstance(getattr(value, 'identity', None), Mapping): return dict(value.identity)
@@ -95,7 +95,7 @@ def method_spec(
 def in_progress(
     method: Any,
 ) -> bool:
-    "Is the method, or a function that it holds, defined in a notebook or a script rather than in a module?"
+    "Whether the method, or a function that it holds, is defined in a notebook or a script rather than in a module."
     functions = [value.func if isinstance(value, functools.partial) else value for value in _values(method).values()]
     return '__main__' in {type(method).__module__, *(getattr(value, '__module__', '') for value in functions if callable(value))}
 

@@ -84,7 +84,7 @@ class Step:
 
     @cached_property
     def scope(self) -> str:
-        "In a dry run: what its questions are made from, as far as that is not known before others are answered."
+        "For a dry run: a digest of the steps before, where their answers are not known yet and change its questions; else ''."
         known = not any(each.models or each.scope for each in self.before)
         return '' if known else digest([each.digest for each in self.before])
 
@@ -147,7 +147,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        "Of all that decides the numbers, but for the arithmetic of the exhibit itself."
+        "Digest of all that decides the numbers, except the arithmetic of the exhibit itself."
         return digest([[entry.method, entry.label or entry.model, *[step.digest for step in entry.steps],
                         *[rows.digest for rows in entry.rows]] for entry in self.entries])[:16]
 
@@ -174,7 +174,7 @@ class _Call:
 
 # %% ../../nbs/06_runs/02_plan.ipynb #59195167
 class _Together:
-    "Where steps meet: each has a thread of its own, in which it goes on until it asks or is done, one at a time."
+    "Runs steps, each in a thread of its own until it asks or is done, one at a time."
     def __init__(self):
         self.changed, self.running, self.turn = threading.Condition(), 0, threading.Lock()
         self.calls: list[_Call] = []                   # of steps that wait
@@ -308,7 +308,7 @@ def make_run(
     repeat: int = 0,
     folder: Path|None = None,  # of all runs; `runs_dir()` when None
 ) -> Run:
-    "The run of this method and model on these rows: read back when it is complete, else made (or gone on with)."
+    "The run of this method and model on these rows: read back when it is complete, else made or resumed."
     step = Step(method, Rows(dataset, rows), model, seed=seed, repeat=repeat)
     return execute(step, store=store, folder=folder).runs[step]
 

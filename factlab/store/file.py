@@ -47,7 +47,7 @@ _SAME = {'LOCKED': 'BUSY', 'PROTOCOL': 'BUSY', 'PERM': 'READONLY', 'AUTH': 'READ
 _SIGNS_OF_DAMAGE = ('unsupported file format', 'no such table', 'no such column', 'malformed')
 
 def _explained(error: sqlite3.Error, path: Path) -> StoreError:
-    "The error that a user can act on, for one that SQLite raised."
+    "A `StoreError` that says what to do, for an error that SQLite raised."
     name = (getattr(error, 'sqlite_errorname', None) or 'SQLITE_UNKNOWN').split('_')[1]  # SQLITE_IOERR_WRITE -> IOERR
     name = 'CORRUPT' if any(sign in str(error) for sign in _SIGNS_OF_DAMAGE) else _SAME.get(name, name)
     advice = ADVICE.get(name, 'try again, and run `factlab store verify` if it comes back')
@@ -56,7 +56,7 @@ def _explained(error: sqlite3.Error, path: Path) -> StoreError:
 # %% ../../nbs/03_store/00_file.ipynb #f8
 @contextmanager
 def _as_store_errors(path: Path, patience: float) -> Iterator[None]:
-    "Make sure of the folder; whatever SQLite, the lock or the disk raises comes out as a `StoreError`."
+    "Create the folder; errors of SQLite, the lock and the disk are raised as a `StoreError`."
     if os.path.exists(path) and not os.path.isfile(path): raise StoreError(f'the store {path} is no file: name a file, or a new one')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ PRAGMA user_version = {FORMAT};
 
 # %% ../../nbs/03_store/00_file.ipynb #f12
 def pragma(connection: sqlite3.Connection, name: str) -> Any:
-    "The value of a setting, or of a count."
+    "The value of an SQLite PRAGMA."
     return connection.execute(f'PRAGMA {name}').fetchone()[0]
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -109,7 +109,7 @@ def _write_ahead(connection: sqlite3.Connection, path: Path) -> None:
 def make_store(path: Path) -> None:
     "A new, empty store. The caller holds the lock of writers."
     beside = path.with_name(f'.{path.name}.new')
-    for old in (beside, Path(f'{path}-wal'), Path(f'{path}-shm')): old.unlink(missing_ok=True)  # of a file that is gone
+    for old in (beside, Path(f'{path}-wal'), Path(f'{path}-shm')): old.unlink(missing_ok=True)  # left over from a deleted store
     connection = sqlite3.connect(beside, isolation_level=None)
     try:
         connection.executescript(TABLES)
@@ -159,11 +159,11 @@ class StoreFile:
     ):
         self.path = Path(os.path.abspath(Path(path).expanduser() if path is not None else home_dir()/'store.sqlite'))
         self.patience = patience
-        self._opened: tuple[int, int]|None = None  # the file that is open
+        self._opened: tuple[int, int]|None = None  # device and inode of the open file
         _files.add(self)
 
     def _lies_there(self) -> tuple[int, int]|None:
-        "What tells the file at the path from any other; None where there is none, or an empty one."
+        "Device and inode of the file at the path; None when it is missing or empty."
         try: status = self.path.stat()
         except OSError: return None
         return (status.st_dev, status.st_ino) if status.st_size else None

@@ -33,7 +33,7 @@ def disowning_word(
     passage: str,
     claim: str,  # that the passage seems to support
 ) -> str|None:  # as the passage writes it
-    "A word or phrase by which a passage may call what it says untrue, and which the claim lacks; one that hints at it anywhere goes first."
+    "A word or phrase by which a passage may call what it says untrue, and which the claim lacks; one that counts anywhere goes first."
     said = set(map(word_stem, map(str.casefold, written_words(claim))))
     def lacking(found: re.Match) -> bool: return any(word_stem(word.casefold()) not in said for word in written_words(found[0]))
     plain = plain_text(passage)

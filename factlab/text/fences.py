@@ -180,7 +180,7 @@ _SIGNS = ' \t*_#>-–—•.!"\'“”‘’()[]'
 def without_verdicts(
     text: str,  # evidence or a claim
 ) -> str:
-    "A text without what it says for its own verdict; the text itself where it says nothing of that kind, or nothing else."
+    "A text without its parts that argue for a verdict; the text itself where there are none, or where nothing would be left."
     pieces = _PIECES.split(text)
     steers = [len(piece) <= _LONGEST and bool(_STEERING.fullmatch(piece.strip(_SIGNS))) for piece in pieces]
     kept = _WRITTEN.sub(' ', ''.join(piece for piece, out in zip(pieces, steers, strict=True) if not out))

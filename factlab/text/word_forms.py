@@ -142,7 +142,7 @@ def repeated_words(
     text: str,
     claim: str,
 ) -> list[str]:  # in their order, each once
-    "The names and other words that a claim has twice or more, and more often than its text; small words that hold a sentence aside."
+    "The names and other words that a claim has twice or more, and more often than its text; small words are not counted."
     def stems(words: Sequence[str]) -> Counter[str]: return Counter(word_stem(word.casefold()) for word in words)
     words = [word for word in written_words(claim) if word.casefold() not in HOLDING_WORDS]
     here, there = stems(words), stems(written_words(text))
@@ -161,7 +161,7 @@ _NAMED_AFTER_TO = frozenset(
 def content_stems(
     words: Iterable[str],  # of `written_words`
 ) -> frozenset[str]:
-    "The stems of words, but for the small ones that hold a sentence."
+    "The stems of words, except small ones that hold a sentence."
     return frozenset(word_stem(plain) for word in words if (plain := word.casefold()) not in HOLDING_WORDS)
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _link(word: str) -> str|None:
     return 'not' if word in _NEGATIONS else word if word in _LINKS else None
 
 def _short_of(kind: str, sentences: Sequence[_Linked], claims: Sequence[_Linked]) -> list[_Linked]:
-    "Sentences that have more words of a kind than the claims that are likest to them."
+    "Sentences that have more words of a kind than the claims most similar to them."
     own, had = [sentence for sentence in sentences if sentence.links[kind]], Counter[int]()
     for claim in claims:
         if not claim.links[kind]: continue
