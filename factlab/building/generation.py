@@ -172,7 +172,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Asking:
-    "In whose words a build asks, and how."
+    "The wording, length and temperature with which a build asks."
     wording: tuple[Prompt, ...] = ()  # prompts in the place of factlab's of the same name, with their fields
     max_tokens: int|None = None  # of every answer; None: each step's own
     temperature: float = 0.0
@@ -352,7 +352,7 @@ def build_spec(
     every: bool = False,
     how: Asking = Asking(),
 ) -> dict:
-    "All that decides what a build gives, as JSON. Builds were strict before there was a choice, so that is not said."
+    "All that decides what a build gives, as JSON. `strict` is left out where it is true, as in specs of older builds."
     if variant not in VARIANTS: raise UsageError(f'there is no variant {variant!r}: choose one of {", ".join(VARIANTS)}')
     if limit is not None and limit < 1: raise UsageError(f'limit is {limit}: expected the number of pages, 1 or more')
     window_starts(0, size, stride)

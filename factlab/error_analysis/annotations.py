@@ -306,7 +306,7 @@ def from_error_labels(
     schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
     time: str = '',  # the moment that the labels shall carry
 ) -> pl.DataFrame:  # schema ITEM_LABELS
-    "The way back. Raises `DataError` for a side or a category that no scheme has."
+    "The labels of a table of error labels: the inverse of `error_labels`. Raises `DataError` for a side or a category that no scheme has."
     sides = {kind: scheme for scheme in schemes for kind in scheme.on}
     frame = with_proposer(frame)
     for side, category in ERROR_LABELS.check(frame.drop('proposed_by'), 'the error labels').select('side', 'category').unique().iter_rows():
@@ -330,7 +330,7 @@ def write_final(
 def read_final(
     path: Path|str,  # a .csv of `write_final`, or of anyone: run, id, unit, side, description, category, annotator
 ) -> pl.DataFrame:  # schema ITEM_LABELS
-    "The labels of such a table. Raises `DataError` naming the file when it is none."
+    "The labels of a table of FINAL's error analysis. Raises `DataError` naming the file when it is none."
     frame = read_table(path)
     checked, key = check_labels(frame, str(path)), ['run', 'id', 'unit', 'annotator']
     proposed = with_proposer(frame).select(*key, 'proposed_by') if set(key) <= set(frame.columns) else None

@@ -162,7 +162,7 @@ def decide_missed(
     encoder: str|None = None,  # chooses the sentence shown as evidence
     store: StoreChoice = None,
 ) -> list[tuple[str, list[Decision], str]]:  # category, the questions answered, the source's sentence
-    "The tree for missed errors."
+    "The category of each missed error by its decision questions."
     seen = extract_features(cases, encoder, store)
     if seen.is_empty(): return []
     model = shipped_models()['origin_described' if cases['description'].null_count() < cases.height else 'origin_span']
@@ -219,7 +219,7 @@ def decide_false_alarm(
     in_summary: float = IN_SUMMARY,
     in_sentence: float = IN_SENTENCE,
 ) -> tuple[str, list[Decision], str]:  # category, the questions answered, the source's sentence
-    "The tree for false alarms."
+    "The category of a false alarm by its decision questions."
     steps = [('Is the objection that something is absent from the summary?', objection.absence, 'omission',
               f'its wording {"says" if objection.absence else "does not say"} so'),
              ('Does it set a wording of the summary against one of the source?', objection.against, 'overly_literal',

@@ -229,7 +229,7 @@ def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: Stor
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c22
 class Decision(NamedTuple):
-    "One question of the tree, answered."
+    "A decision question with its answer and evidence."
     question: str
     answer: str
     evidence: str

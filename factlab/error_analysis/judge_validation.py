@@ -161,7 +161,7 @@ def counted_rates(
 NO_MATCH, ALWAYS, OVERLAP = 'no match', 'always the nearest in words', 'word overlap'
 
 def _nearest(gold: Sequence[str], text: str) -> tuple[int|None, float]:
-    "The description that shares most words, and the share; the first of equals, None of none."
+    "The description that shares most words, and the share; the first of equals, None where there is none."
     words = pointing_stems(text)
     shares = [len(words & stems)/max(1, len(words | stems)) for stems in map(pointing_stems, gold)]
     best = int(np.argmax(shares)) if shares else None
@@ -171,7 +171,7 @@ def rival_matchings(
     lists: pl.DataFrame,  # MATCHED_LISTS
     seed: int = 0,        # of the halves
 ) -> dict[str, pl.DataFrame]:  # id, matched: by the rival's name; without `OVERLAP` where there is one summary alone
-    "What judges say that read nothing, or count words."
+    "The matchings of trivial rivals, which read nothing or count words."
     pairs = [[_nearest(gold, text) for text in predicted] for gold, predicted in lists.select('gold', 'predicted').iter_rows()]
     nearest = [[at for at, _ in each] for each in pairs]
     found: dict[str, list] = {NO_MATCH: [[None]*len(each) for each in pairs], ALWAYS: nearest}

@@ -77,7 +77,7 @@ def candidate_proposals(
     candidates: pl.DataFrame,  # id, unit, known
     source: str = 'candidates',
 ) -> pl.DataFrame:  # ITEM_PROPOSALS
-    "What the judge of matches finds in the data is proposed as such."
+    "Proposals of `in_the_data` for candidates that the judge of matches finds in the data."
     reason = pl.format('the data have: “{}”', 'known')
     found = candidates.drop_nulls('known').select(row='id', unit='unit', reason=reason, source=pl.lit(source), label=pl.lit('in_the_data'),
                                                   scheme=pl.lit(CANDIDATE_SCHEME.name), by=pl.lit('the judge of matches'))

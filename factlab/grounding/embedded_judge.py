@@ -68,7 +68,7 @@ def _plain(sentence: str) -> str: return ' '.join(plain_text(sentence).split())
 def _leans(sentence: str) -> bool: return bool(_ITEM.match(sentence)) or len(with_predecessors(('', sentence), (1,))) > 1
 
 class Statements(NamedTuple):
-    "Where in a document runs of sentences may begin and end that bear themselves out wherever they are repeated."
+    "Where runs of sentences of a document may begin and end that are supported wherever they are repeated."
     sentences: list[str]
     text: str               # the sentences, plain, with spaces between
     starts: dict[int, int]  # place in the text: number of the sentence
@@ -85,7 +85,7 @@ class Statements(NamedTuple):
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #copycode5
 def statements(document: str) -> Statements:
-    "Take a document apart. One that is split otherwise as a whole than by paragraphs has none."
+    "The sentences of a document; no copy of one is found where the whole document is split otherwise than its paragraphs."
     parts = [split_sentences(paragraph, blocks=True) for paragraph in _PARAGRAPHS.split(document)]
     sentences = [sentence for part in parts for sentence in part]
     found = Statements(sentences, ' '.join(map(_plain, sentences)), {}, {})
@@ -126,7 +126,7 @@ class SentenceReading(NamedTuple):
     features: np.ndarray       # [n, SENTENCE_FEATURES]; NaN where a passage was not read
     contradicted: np.ndarray   # [n]: is contradiction likelier than silence?
     cosines: np.ndarray        # [n]: of the nearest sentence of the document
-    excerpts: list[str]        # that sentence, and the one that it leans on
+    excerpts: list[str]        # that sentence, and the one before it on which it depends
 
 def _log_odds(probability: np.ndarray) -> np.ndarray:
     bounded = np.clip(probability.astype(float), 1e-6, 1 - 1e-6)
@@ -151,7 +151,7 @@ def similarities(
     encoder: Encoder,
     store: StoreChoice = None,
 ) -> Similarities:
-    "What of a document is near to a sentence, and how near."
+    "The passages of each document that are nearest to its sentence, and their similarities."
     if not pairs: return Similarities([], np.zeros(0), np.zeros(0))
     documents = {document: split_sentences(document, blocks=True) or [document]
                  for document in dict.fromkeys(document for document, _ in pairs)}
@@ -197,7 +197,7 @@ FIRST_FEATURES = ('supported_around', 'uncontradicted_around', 'overlap')  # wha
 _FIRST = [SENTENCE_FEATURES.index(name) for name in FIRST_FEATURES]
 
 class FirstRound(NamedTuple):
-    "From the features of the first round to a score, and how far from the thresholds it decides."
+    "A score from the features of the first round, and the margin around the thresholds within which a sentence stays open."
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     weights: tuple[float, ...]
@@ -356,7 +356,7 @@ SENTENCE_SCORES = Schema('sentence scores', {'id': pl.String, 'number': pl.Int64
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #75036678
 @dataclass(frozen=True)
 class SentenceJudge:
-    "Judges grounding sentence by sentence, by features of each beside its document. What is seen of a sentence, a subclass says."
+    "Judges grounding sentence by sentence, by features of each beside its document. A subclass gives the features (`read`)."
     decision: GroundingDecision
     by: Literal['responses', 'sentences'] = 'responses'  # whose threshold decides a verdict
     schema: ClassVar[Schema] = GROUNDING

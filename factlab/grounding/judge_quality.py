@@ -112,7 +112,7 @@ class BestTemplate:
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, *, dev: pl.DataFrame, seed: int = 0,
                 repeat: int = 0, **verdicts: pl.DataFrame) -> pl.DataFrame:
-        "As the chosen method gives it."
+        "The frame of the chosen method."
         return self.best(dev, verdicts).predict(rows, model, store, seed=seed, repeat=repeat)
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class BestEligibility(BestTemplate):
 
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #4527e999
 def _asks(method: Method) -> tuple:
-    "By how much a method asks, more or less."
+    "A rank of how much a method asks."
     template, prompts = getattr(method, 'template', None), getattr(method, 'prompts', ())
     if template: return (template.by_sentence, template.double_check is not None, len(template.prompt.user))
     return tuple(len(prompt.user) for prompt in prompts[:1])
@@ -176,7 +176,7 @@ def _beyond(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
 
 # %% ../../nbs/10_grounding/05_judge_quality.ipynb #c653190a
 def _over_constant(values: np.ndarray, responder: int, judge: int) -> np.ndarray:
-    "`_beyond`, less that of a judge in its place that calls everything accurate: what it gives its own, less what it gives others."
+    "`_beyond` less that of a judge that calls everything accurate: the score of its own responder less the mean of the others."
     others = np.delete(values[..., judge], responder, -1)
     return values[..., responder, judge] - others.mean(-1) if others.shape[-1] else values[..., 0, 0]*np.nan
 

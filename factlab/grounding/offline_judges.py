@@ -24,7 +24,7 @@ DECIDED_BY: dict[str, Literal['responses', 'sentences']] = {'response': 'respons
 def eligibility_beside(
     judge: str,
 ) -> str|None:  # None: a language model, which is asked about both
-    "Whose eligibility goes with an offline judge."
+    "The judge of eligibility that goes with an offline judge of grounding."
     return 'embedded' if judge.startswith('spans:') else OFFLINE_JUDGES.get(judge)
 
 def load_grounding_judge(

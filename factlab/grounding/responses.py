@@ -387,7 +387,7 @@ def quoting_responses(
 
 # %% ../../nbs/10_grounding/02_responses.ipynb #trivcode
 def trivial_responses(requests: pl.DataFrame) -> pl.DataFrame:  # schema RESPONSES: five rows for each request
-    "What responders say that read nothing, or look up words alone."
+    "The responses of trivial responders, which read nothing or look up words alone."
     return pl.concat([baseline_responses(requests), quoting_responses(requests)])
 
 TRIVIAL_RESPONDERS = Derived('trivial_responders', trivial_responses, RESPONSES)
@@ -425,7 +425,7 @@ ALL_RESPONSES = Derived('all_responses', all_responses, BESIDE)
 # %% ../../nbs/10_grounding/02_responses.ipynb #beside01
 @dataclass(frozen=True)
 class BesideResponder:
-    "Every response beside the one of a responder to the same request; where it has none, beside the one that it has."
+    "Every response beside that of one responder to the same request; where this responder has none, `baseline` stays."
     responder: str
     name: ClassVar[str] = 'beside_responder'
     schema: ClassVar[Schema] = BESIDE

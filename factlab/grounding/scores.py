@@ -200,7 +200,7 @@ class ScoreSums:
         return {score: self.values(score, self.drawn) for score in SCORE_NAMES}
 
     def only(self, kept: np.ndarray) -> 'ScoreSums':  # Boolean [requests]
-        "The same of some requests."
+        "The sums of some of the requests."
         return ScoreSums(tuple(np.array(self.requests)[kept]), self.responders, self.judges, self.sums[kept], self.resamples, self.seed)
 
 # %% ../../nbs/10_grounding/04_scores.ipynb #a2d572fd

@@ -43,7 +43,7 @@ def _indexed(document: str) -> _Indexed:
 def read_words(
     pairs: Sequence[tuple[str, str]],  # document, sentence
 ) -> SentenceReading:
-    "Features of sentences against their documents. Contradicted: a number is lacking, or one of sentence and nearest one negates."
+    "Features of sentences against their documents. Contradicted: it lacks a number, or only one of it and its nearest negates."
     found: dict[str, _Indexed] = {document: _indexed(document) for document in dict.fromkeys(document for document, _ in pairs)}
     told = [_counted(found[document], sentence) for document, sentence in pairs]
     if not told: return SentenceReading(np.zeros((0, len(WORD_FEATURES))), np.zeros(0, bool), np.zeros(0), [])

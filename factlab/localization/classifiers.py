@@ -63,7 +63,7 @@ def claim_support(
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c8
 @dataclass(frozen=True)
 class Classifier:
-    "How well texts support their summaries, by name, and what changes that."
+    "A named classifier: the support score of each summary, and the identity that determines it."
     name: str
     identity: dict
     score: Callable[[pl.DataFrame, StoreChoice], np.ndarray]
@@ -94,7 +94,7 @@ def load_verified(name: str, target: str, *_) -> Classifier:
 
 # %% ../../nbs/09_localization/03_classifiers.ipynb #c10
 def load_encoder_classifier(name: str, target: str, *_) -> Classifier:
-    "Likeness of sentences as a classifier."
+    "Similarity of sentences as a classifier."
     encoder = Encoder(target or 'tiny')
     identity = {'classifier': 'encoder', 'encoder': encoder.identity}
     return Classifier(name, identity, lambda rows, store: _encoder_support(rows, encoder, store))

@@ -37,7 +37,7 @@ def _stemmer():
 def stem(
     word: str,
 ) -> str:  # as words are compared: without case, possessive and ending; number words as digits
-    "What two spellings of a word have in common."
+    "The stem by which words are compared."
     word = re.sub(r"'s$|'$", '', word.lower().replace('’', "'")).replace(',', '')
     return str(NUMBER_WORDS[word]) if word in NUMBER_WORDS else _stemmer().stemWord(word)
 
@@ -65,7 +65,7 @@ def pointing_words(
 def pointing_stems(
     description: str,
 ) -> set[str]:
-    "Their stems."
+    "The stems of `pointing_words`."
     return set(map(stem, pointing_words(description)))
 
 # %% ../../nbs/09_localization/01_offline_judge.ipynb #oj7
@@ -81,7 +81,7 @@ def word_features(
     first: str,
     second: str,
 ) -> tuple[float, float]:  # named, from 0 to 1; quoted, from 0 to 2
-    "How far two descriptions name the same words of the summary, and the words that the other quotes. The same for either order."
+    "How far two descriptions name the same words of the summary, and how far each names what the other quotes, in either order."
     words, (one, two) = stems(summary), map(pointing_stems, (first, second))
     named = [np.array([float(word in each) for word in words]) for each in (one, two)]
     pairs = [(_quoted(first), two), (_quoted(second), one)]

@@ -74,7 +74,7 @@ def _stated(summary: str, responses: Sequence[Response], form: Form) -> tuple:
 
 # %% ../../nbs/09_localization/04_rejected_claims.ipynb #c12
 class TakesApart:
-    "What a method asks that takes each summary apart into claims."
+    "The base of methods that take each summary apart into claims."
     form: Form|None  # how the run's model is asked for claims; None: it is not asked, and sentences are the claims
 
     @property

@@ -70,7 +70,7 @@ def surface_features(
     entities: pl.DataFrame,  # ENTITIES
     documents: Sequence[str],  # of the rows
 ) -> np.ndarray:  # float64 [entities, SURFACE]
-    "What needs no model."
+    "The features that need no model."
     lower = [document.lower() for document in documents]
     return np.array([[1 - content_overlap(text, documents[row]), text.lower() in lower[row], kind in QUANTITIES, kind == 'PERSON']
                      for row, text, kind in entities.select('row', 'text', 'type').iter_rows()], float).reshape(-1, len(SURFACE))
@@ -118,7 +118,7 @@ def likelihood_features(
 
 # %% ../../nbs/11_mixed_context/08_entity_features.ipynb #a1310499
 class Neighbours(NamedTuple):
-    "Share of true ones among the nearest labelled entities, one added to each side."
+    "Share of true ones among the nearest labelled entities, with one true and one false entity added."
     mean: np.ndarray
     scale: np.ndarray
     features: np.ndarray  # [m], standardized
@@ -175,7 +175,7 @@ class EntityFeatures:
 
     def predict(self, rows: pl.DataFrame, model: Model|None = None, store: StoreChoice = None, *, seed: int = 0,
         repeat: int = 0) -> pl.DataFrame:
-        "Labels of rows (MIXED_PREDICTIONS). Raises `UsageError` for features of LIKELIHOODS: what a model says, `labels` is given."
+        "Labels of rows (MIXED_PREDICTIONS). Raises `UsageError` for features of LIKELIHOODS, whose values `labels` takes."
         entities = entities_of(check_mixed(rows).drop('entities', strict=False))
         return self.labels(rows, entities, entity_features(entities, rows, self.features))
 

@@ -385,7 +385,7 @@ def verified_relations(
     store: StoreChoice = None,
     threshold: float = .5,  # least probability of a relation
 ) -> list[Finding]:
-    "What a verifier says of each pair: entailed is supported; evidence that is neutral, or likely neither, is not relevant."
+    "What a verifier says of each pair: entailed is supported; evidence that is neutral, or below the threshold, is not relevant."
     said = verifier.probabilities(pairs, store)
     relations = {ENT: SUPPORT, CONTR: CONTRADICT}
     labels = labels_of(said).tolist()

@@ -204,7 +204,7 @@ class KnowledgeScorer:
         return readings, probabilities_of(readings, self.verifier, store)
 
     def claim_scores(self, said: np.ndarray) -> np.ndarray:  # [readings]
-        "Log-odds of ENT against CONTR, as a share: what an entry leaves open says neither."
+        "P(ENT) as a share of P(ENT) + P(CONTR), with .01 added to each; P(NEUT) does not count."
         return (said[:, 0] + .01)/(said[:, 0] + said[:, 2] + .02)
 
     def of_summary(self, values: Sequence[float]) -> float: return min(values)

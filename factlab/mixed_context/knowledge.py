@@ -103,7 +103,7 @@ def read_knowledge(
 def as_knowledge(
     found: pl.DataFrame,  # the columns of KNOWLEDGE and others, as a step wrote them
 ) -> pl.DataFrame:  # KNOWLEDGE
-    "The knowledge base among what was written or looked up: rows that say something."
+    "The rows with a description or a text, as a knowledge base."
     there = (pl.col('description') != '') | pl.col('text').is_not_null()
     return KNOWLEDGE.check(found.filter(there).select(*KNOWLEDGE.columns), 'the knowledge base')
 
@@ -254,7 +254,7 @@ class KnowledgeIndex:
     def likely_rows(self,
         name: str,
         document: str,  # in which the name stands
-    ) -> list[int]:  # several where they share as many words, as none
+    ) -> list[int]:  # several where they share equally many words, or none
         "Of the rows of an ambiguous name those that share most content words with a document."
         rows = self.rows_of(name)
         if len(rows) < 2: return rows
@@ -266,7 +266,7 @@ class KnowledgeIndex:
         name: str,
         document: str|None = None,  # in which the name stands; None: of every entity that bears it
     ) -> list[tuple[str, str]]:  # entity, and 'Entity is its description. Its text'
-        "What is known under the name, of the likely bearers of it. A row without a word about its entity gives nothing."
+        "What is known of the entities with this name, given a document of the likely ones. A row without any text gives nothing."
         rows = self.rows_of(name) if document is None else self.likely_rows(name, document)
         return [self._evidence[at] for at in rows if self._evidence[at][1]]
 

@@ -86,7 +86,7 @@ def with_traces(
     predictions: pl.DataFrame,  # MIXED_PREDICTIONS
     traces: pl.DataFrame,       # TRACES
 ) -> pl.DataFrame:  # TRACED
-    "Predictions with what each rests on."
+    "Predictions with their traces."
     kept = traces.select('id', trace=pl.struct(*_TRACE)).group_by('id', maintain_order=True).agg('trace')
     return TRACED.check(predictions.join(kept, on='id', how='left', maintain_order='left'), 'predictions with their traces')
 
@@ -94,6 +94,6 @@ def with_traces(
 def traces_of(
     traced: pl.DataFrame,  # TRACED
 ) -> pl.DataFrame:  # TRACES
-    "What predictions rest on."
+    "The traces that predictions keep."
     rows = traced.select('id', 'trace').explode('trace').filter(pl.col('trace').is_not_null())
     return TRACES.check(rows.unnest('trace') if rows.height else TRACES.frame(), 'traces')

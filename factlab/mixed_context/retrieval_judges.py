@@ -85,7 +85,7 @@ class Wording(NamedTuple):
     verdicts: Prompt = KNOWLEDGE_PROMPT  # of knowledge retrieval
 
 class Lengths(NamedTuple):
-    "The tokens of its answers, at the most."
+    "Tokens of a retrieval judge's answers at the most, one limit for each step."
     claims: int = 256
     query: int = 48
     reflection: int = 48
@@ -497,7 +497,7 @@ def silence_scores(
     rows: pl.DataFrame,    # MIXED with labels: development rows, never those that are scored
     traced: pl.DataFrame,  # TRACED, what a judge without a label of silence says of them
 ) -> dict[str|None, float]:  # by label; None: such a claim is undecided
-    "The macro F1 by what silence of document and knowledge means. Raises `UsageError` for rows without labels."
+    "The macro F1 for each label that silence of document and knowledge may have. Raises `UsageError` for rows without labels."
     if 'label' not in rows.columns or rows['label'].null_count() or rows.is_empty():
         raise UsageError('the label of silence is chosen on labelled rows: give some, and leave out those without a label')
     return {silence: macro_f1(rows, with_silence(traced, silence)) for silence in (None, *LABELS)}

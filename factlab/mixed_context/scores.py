@@ -199,7 +199,7 @@ def macro_f1_draws(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:  # [methods] on the rows, [resamples, methods] in the same resamples, methods in the order given
-    "Macro F1 of all methods as it would vary from sample to sample. Raises as `label_scores`."
+    "Macro F1 of all methods on the rows, and on bootstrap resamples of them. Raises as `label_scores`."
     labels = np.array([name in set(rows['label']) for name in LABELS])
     cells = np.stack(list(_all_cells(rows, predictions).values()))
     return resampled_scores(cells, lambda totals: macro_scores(totals, labels)[..., MACRO.index('macro f1')], cluster_numbers_of(rows),

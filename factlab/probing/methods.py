@@ -122,7 +122,7 @@ def earlier_answers(
     cases: pl.DataFrame,        # schema COUNTERFACTUALS
     predictions: pl.DataFrame,  # schema PREDICTIONS, of the true versions
 ) -> pl.DataFrame:  # schema PREDICTIONS
-    "What a detector said of each true summary, given out as what it says of the counterfactual ones."
+    "A detector's answers to the true summaries, as if they were given to the counterfactual ones."
     said = predictions.rename({'id': 'row'}).with_columns(pl.col('calls', 'prompt_tokens', 'completion_tokens')*0)
     both = cases.filter(pl.col('status') == 'ok').select('id', 'row').join(said, on='row', maintain_order='left')
     return PREDICTIONS.check(both.select(*PREDICTIONS.columns))

@@ -141,11 +141,11 @@ def gap_question(
 
 # %% ../../nbs/13_probing/02_questions.ipynb #c19
 def gap_questions(
-    facts: pl.DataFrame,  # schema FACTS, of `counterfactual`: a span, or a description that names the piece
+    facts: pl.DataFrame,  # schema ADDED_FACTS: with a span, or a description that names the piece
 ) -> pl.DataFrame:  # DRAFTS, in the order of the facts
     """A question for each added fact by rule. The piece is what a counterfactual would swap, else the whole span if it is short.
 
-    Where neither is known the draft is unparsed, with the reason. Raises as `counterfactual.locate_facts`."""
+    Where neither is known the draft is unparsed, with the reason. Raises as `added_facts.locate_facts`."""
     spots = locate_facts(facts)
     return DRAFTS.frame([_gap_draft(row, spot) for row, spot in zip(facts.to_dicts(), spots.to_dicts(), strict=True)])
 

@@ -165,7 +165,7 @@ def read_form(
 
 # %% ../../nbs/08_verification/05_asked_verifier.ipynb #c48
 class CosineVerifier:
-    "Likeness of passage and claim as a baseline: P(ENT) = max(cosine, 0), P(CONTR) = 0. `cosine`, or `cosine:<encoder>`."
+    "Similarity of passage and claim as a baseline: P(ENT) = max(cosine, 0), P(CONTR) = 0. `cosine`, or `cosine:<encoder>`."
     characters = 600  # of a premise that are encoded at once, within 256 tokens for all but the densest texts
 
     def __init__(self, name: str = 'cosine'):

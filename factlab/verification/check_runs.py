@@ -39,7 +39,7 @@ class Checker:
     extractor: Extractor|None = None  # of claims
     sure: float = SURE
     name: ClassVar[str] = 'check'
-    version: ClassVar[int] = 2  # what is only asked is no unit
+    version: ClassVar[int] = 2  # a question is no unit
     schema: ClassVar[Schema] = CHECKS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:
@@ -77,7 +77,7 @@ def read_check(
 
 # %% ../../nbs/08_verification/15_check_runs.ipynb #kr8
 class CheckTold(NamedTuple):
-    "What a command tells of a check: what it prints, what stands behind it, and what `--json` shows beside the check."
+    "What a command shows of a check: the printed text, the check itself, and what `--json` adds."
     text: str
     checked: Checked
     more: Mapping[str, Any] = {}  # noqa: RUF012  read only
@@ -87,7 +87,7 @@ CHECK_FORMS = ('.html', '.csv', '.jsonl', '.parquet', '.txt')
 def check_form(
     path: str|None,  # of `--out`
 ) -> str|None:
-    "The form that the name of a file says. Raises `UsageError` for another one."
+    "The file form that the name's ending stands for. Raises `UsageError` for an unknown one."
     form = Path(path or '').suffix.lower()
     if path and form not in CHECK_FORMS:
         raise UsageError(f'--out {path}: the name says the form by its end, one of {", ".join(CHECK_FORMS)}')

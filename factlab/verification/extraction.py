@@ -293,7 +293,7 @@ def left_out_note(
     text: str,
     most: int = 3,  # answers that are shown
 ) -> str:
-    "What is said of questions and bare answers of a text."
+    "The note on questions and bare answers of a text."
     sentences = split_sentences(text)
     asked, answers = sum(map(is_question, sentences)), [sentence for sentence in sentences if is_bare_answer(sentence)]
     shown = ', '.join(f'"{answer}"' for answer in answers[:most]) + f' and {len(answers) - most} more'*(len(answers) > most)
@@ -313,7 +313,7 @@ class Extractor(Protocol):
 @dataclass(frozen=True)
 class SentenceExtractor:
     "The baseline: every sentence is a claim."
-    questions: bool = True  # those, too
+    questions: bool = True  # False: questions and bare answers are no claims
     name: ClassVar[str] = 'sentences'
 
     @property
@@ -350,10 +350,10 @@ BY_PASSAGE = Form('passage', EXTRACT, _passage_prompts, parse_listed, 384, PASSA
 BY_SENTENCE = Form('sentence', EXTRACTOR_PROMPT, _sentence_prompts, parse_claims, 160)
 
 def passage_form(
-    prompt: Prompt,  # in the place of EXTRACT, with its field
+    prompt: Prompt,  # replaces EXTRACT; has the field text
     max_tokens: int|None = None,  # of an answer; as usual when None
 ) -> Form:
-    "BY_PASSAGE in other words, or with answers of another length."
+    "BY_PASSAGE with another prompt, or another limit of the answer's length."
     length = max_tokens or BY_PASSAGE.max_tokens
     return replace(BY_PASSAGE, prompt=prompt, divide=partial(_passage_prompts, prompt=prompt), max_tokens=length)
 
@@ -386,7 +386,7 @@ def guarded(
     sentence: str,  # of the text, from which the claim was made
     claim: str,
 ) -> tuple[str, list[str]]:  # the claim, or the sentence where the claim adds something; what it adds
-    "A claim that says nothing which its text does not have."
+    "The claim; its sentence instead where the claim has a word that the text lacks."
     added = added_words(text, claim)
     return (sentence if added else claim), added
 
@@ -466,7 +466,7 @@ def as_the_text_has_it(
     text: str,
     found: Parsed[list[str]],
 ) -> Parsed[list[str]]:
-    "As `with_negations` and `without_repeats`."
+    "The claims after both guards: `without_repeats`, then `with_negations`."
     return with_negations(text, without_repeats(text, found))
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c25
@@ -501,7 +501,7 @@ class ModelExtractor:
 def of_statements(
     extractor: Extractor,
 ) -> Extractor:
-    "The extractor that makes no claim of what is only asked; one of another kind as it is."
+    "The extractor without claims from questions and bare answers; an extractor of another class is returned unchanged."
     return replace(extractor, questions=False) if isinstance(extractor, ModelExtractor|SentenceExtractor) else extractor
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #c29
@@ -526,7 +526,7 @@ def load_tiny(name: str, _, options: Mapping[str, str]) -> ModelExtractor:
 def load_extractor(
     name: str|Model|Extractor = 'tiny',  # as `factlab list extractors` shows, or the name of a language model
 ) -> Extractor:
-    """An extractor by name; one that is loaded as it is. Raises `UsageError` for an unknown name, `ModelError` when the trained part or a
+    """An extractor by name; an extractor as it is. Raises `UsageError` for an unknown name, `ModelError` when the trained part or a
     package is missing."""
     if isinstance(name, str): return load_named('extractors', name)
     return name if isinstance(name, Extractor) else ModelExtractor(name.name, name)

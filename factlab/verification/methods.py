@@ -59,7 +59,7 @@ class Claims:
 # %% ../../nbs/08_verification/12_methods.ipynb #35779945
 @dataclass(frozen=True)
 class RuleExtractor:
-    "In an extractor's place: a function that gives the claims of a text."
+    "An extractor by a function that gives the claims of a text."
     name: str
     claims: Callable[[str], Sequence[str]]
 
@@ -89,7 +89,7 @@ class Easiness:
 # %% ../../nbs/08_verification/12_methods.ipynb #b9064b46
 @dataclass(frozen=True)
 class GivenClaims:
-    "In an extractor's place: claims that are known."
+    "An extractor of claims that are known already."
     claims: Mapping[str, Parsed[list[str]]]  # of each text
     name: ClassVar[str] = 'given'
 

@@ -100,7 +100,7 @@ def form_text(form: ExtractorForm) -> str:
 def passage_prompts(
     text: str,
 ) -> list[tuple[Message, ...]]:
-    "Each five sentences of a text, as they stand."
+    "One conversation for each five sentences of a text, without an instruction."
     split = short_sentences(text)
     return [PASSAGE.render(text=' '.join(split[at:at + PASSAGE_SENTENCES])) for at in range(0, len(split), PASSAGE_SENTENCES)]
 

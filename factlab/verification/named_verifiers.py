@@ -99,7 +99,7 @@ def load_nli(name: str, *_) -> NLI:
     return NLI(name)
 
 def load_cosine(name: str, *_) -> CosineVerifier:
-    "Likeness by an encoder, by its registered name."
+    "Cosine similarity by an encoder, by its registered name."
     return CosineVerifier(name)
 
 # %% ../../nbs/08_verification/07_named_verifiers.ipynb #5963f806

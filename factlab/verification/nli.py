@@ -46,7 +46,7 @@ from .verifier import NLI_LABELS, Outputs, Pair, cached_probabilities, read_outp
 def most_decided(
     windows: np.ndarray,  # [windows, 3] of one premise, in the order of the text
 ) -> np.ndarray:  # [3]
-    "The row of the window that speaks for the premise."
+    "The row of the window that decides for the premise."
     return windows[np.argmin(windows[:, 1]) if windows[:, 1].any() else np.argmax(windows[:, 0])]
 
 # %% ../../nbs/08_verification/03_nli.ipynb #50ff4eee
@@ -90,7 +90,7 @@ def token_pieces(
 def weakest_part(
     parts: np.ndarray,  # [parts, 3] of one claim
 ) -> np.ndarray:  # [3]
-    "The row of the piece that speaks for the claim."
+    "The row of the piece that decides for the claim."
     return parts[np.lexsort((parts[:, 0], -parts[:, 2]))[0]]
 
 # %% ../../nbs/08_verification/03_nli.ipynb #9d5c7163
@@ -177,7 +177,7 @@ def adapted_outputs(
     name: str,        # of the model, for messages
     asked: str|None = None,  # as for `read_outputs`
 ) -> Outputs:
-    "What the outputs of an adapter mean: what those of its base do, where it has the three labels, else NLI_LABELS."
+    "Labels of an adapter's outputs: those of its base where the base has all three labels, else NLI_LABELS."
     if asked: return read_outputs(config, name, asked)
     try: found = read_outputs(config, name)
     except ModelError: return Outputs(NLI_LABELS, '')
@@ -441,7 +441,7 @@ def _scores(self: NLI, windows: Sequence[dict]) -> np.ndarray:  # [windows, 3] i
     for batch in token_batches([len(window['input_ids']) for window in windows], self.options['batch_tokens']):
         with quiet(): padded = self.tokenizer.pad([windows[at] for at in batch], return_tensors='pt').to(self.model.device)
         with torch.inference_mode(): logits = self.model(**padded).logits.float()
-        if logits.ndim == 3: logits = logits[:, 0]  # a head on every token: that of the first speaks
+        if logits.ndim == 3: logits = logits[:, 0]  # a head on every token: that of the first decides
         if logits.shape[1] != len(columns):
             raise ModelError(f'{self.name} has {logits.shape[1]} outputs, and {len(columns)} are named: give all with labels=')
         if not logits.isfinite().all(): raise ModelError(f'{self.name} gave outputs that are not finite: use dtype=float32')

@@ -84,7 +84,7 @@ class TextClaims:
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #p2part
 class ClaimsInParts:
-    "Which claims of one part after the other are needed: as `TextClaims` for all of them, with what earlier parts settled."
+    "As `TextClaims`, for claims that are verified part by part: it remembers what earlier parts settled."
     def __init__(self,
         texts: TextClaims,
         n: int,  # claims of all parts
@@ -291,7 +291,7 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #55708895
 def _passage_doubt(passage: str, claim: str) -> str|None:
-    "What a passage does, that seems to support a claim and may not."
+    "Why a passage that seems to support a claim may not support it."
     if word := disowning_word(passage, claim): return f'speaks of "{word}"'
     if (sentence := copied_sentence(passage, claim)) is None: return None
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
@@ -347,7 +347,7 @@ def _text_verdicts(texts: pl.DataFrame, rows: pl.DataFrame, rule: Rule) -> pl.Da
         reason=pl.coalesce('reason', pl.when(verdict=UNDECIDED).then(why))).select(*TEXT_VERDICTS.columns))
 
 def _text_doubts(rows: pl.DataFrame, doubted: Mapping[str, str]) -> dict[str, str]:
-    "For each text (text_id) why its supported claims may not be."
+    "For each text (text_id) why the support of its claims is doubtful."
     found = rows.filter((pl.col('label') == NLI_LABELS[ENT]) & pl.col('claim').is_in(list(doubted)))
     doubt = pl.format('the passage that supports claim {} {}', 'number', pl.col('claim').replace_strict(doubted, return_dtype=pl.String))
     each = found.select('text_id', doubt=doubt).group_by('text_id', maintain_order=True).agg('doubt')
@@ -379,7 +379,7 @@ def unsaid(
     found: Parsed[list[str]],  # its claims
     most: int = 5,  # words that are shown
 ) -> str|None:
-    "The words of a text that none of its claims has, or has as often, so that a verdict on the claims is none on the text."
+    "Words of a text that its claims lack, or have less often: a verdict on the claims is then none on the text."
     if NOT_CHECKED in found.reason: return (note := left_out_note(text))[note.index(NOT_CHECKED):]
     if not found.value: return None
     links, said = lost_links(text, found.value), {word.casefold() for claim in found.value for word in written_words(claim)}

@@ -50,7 +50,7 @@ def check_pairs(
     return [(normal_text(evidence), normal_text(claim)) for evidence, claim in pairs]
 
 def plain_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    "As `check_pairs`, as a model of this machine is to read them: spellings alike, and without verdicts that a text gives on itself."
+    "The pairs of `check_pairs` as a local model reads them: in plain spelling, and without verdicts that a text gives on itself."
     return [(without_verdicts(plain_text(evidence)), without_verdicts(plain_text(claim))) for evidence, claim in check_pairs(pairs)]
 
 # %% ../../nbs/08_verification/02_verifier.ipynb #03fcca3f
@@ -74,7 +74,7 @@ def cached_probabilities(
     compute: Callable[[list[Pair]], np.ndarray],  # different pairs, longest first, to probabilities [pairs, 3]
     store: StoreChoice = None,
 ) -> np.ndarray:  # float32 [pairs, 3]
-    "Probabilities of pairs, as they read in plain text: from the store what it holds, computed and stored what it does not."
+    "Probabilities of pairs in plain text: taken from the store where it has them, else computed and stored."
     pairs = plain_pairs(pairs)
     keys = {pair: pair_key(identity, pair) for pair in dict.fromkeys(pairs)}
     if not keys: return np.zeros((0, 3), np.float32)
