@@ -84,7 +84,7 @@ def read_queue(
 ) -> tuple[pl.DataFrame, list[LabelScheme], pl.DataFrame]:  # ITEMS with `context`, the schemes, ITEM_PROPOSALS
     "What a queue's file has. Raises `DataError` for a file that is none, and for an item that comes twice."
     rows = read_rows(path).rows
-    wanted = f'expected lines with {", ".join(QUEUE.columns)}, as judge --queue, score --doubtful and final enrich of factlab write'
+    wanted = f'expected lines with {", ".join(QUEUE.columns)}, as judge --queue, score --doubtful and final candidates of factlab write'
     if lacking := next((sorted(QUEUE.columns.keys() - row.keys()) for row in rows if not QUEUE.columns.keys() <= row.keys()), None):
         raise DataError(f'{path} is no queue: a line lacks {", ".join(lacking)}; {wanted}')
     try: queue = QUEUE.frame([{name: row[name] for name in QUEUE.columns} for row in rows])

@@ -29,7 +29,7 @@ from factlab.grounding.parsing import (
     parse_labelled_lines,
 )
 from ..models.asking import RetryPrompt, answer_schema, answers_frame, ask_again, ask_prompt, read_response
-from ..models.interface import Model, Response
+from ..models.interface import Model, Response, answer_tokens
 from ..models.prompts import Parsed, Prompt, json_objects
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence
@@ -227,7 +227,7 @@ def ask_verdicts(
     asked = [[response] for response in ask_prompt(prompt, values, model, store, max_tokens=max_tokens, **sampling)]
     states = [read_response(responses[0], read) for responses in asked]
     unread = [at for at, (status, *_) in enumerate(states) if retry and status == 'unparsed' and read in AGAIN]
-    limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
+    limit = answer_tokens(model, max_tokens)
     following = {at: RetryPrompt(AGAIN[read], read).request(prompt, values[at], asked[at][0].text, max_tokens=limit, **sampling)
                  for at in unread}
     ask_again(following, lambda _, response: read_response(response, read), states, asked, model, store)

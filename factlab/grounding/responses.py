@@ -20,7 +20,7 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError
 from ..data.datasets import Rows, identifier, read_rows
-from ..models.interface import Message, Model, Request, Response, ask
+from ..models.interface import Message, Model, Request, Response, answer_tokens, ask
 from ..models.prompts import Prompt
 from ..retrieval.budget import fit_evidence, token_counter
 from ..runs.plan import Derived
@@ -175,7 +175,7 @@ class Responder:
 
         Raises `DataError` for rows that are no requests, `UsageError` when the model has no room for an answer of `max_tokens`."""
         rows, name = check_requests(rows), self.responder or model.name
-        max_tokens = min(self.max_tokens, getattr(model, 'answer_limit', None) or self.max_tokens)
+        max_tokens = answer_tokens(model, self.max_tokens)
         if max_tokens < 1 or model.context is not None and max_tokens >= model.context:
             raise UsageError(f'an answer of {max_tokens} tokens: expected 1 or more, '
                              f'and fewer than the {model.context} that {model.name} holds')

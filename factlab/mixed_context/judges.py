@@ -17,7 +17,7 @@ import polars as pl
 from ..core.core import Schema, UsageError, canonical_json
 from .labels import MIXED_PREDICTIONS, check_mixed, label_of
 from ..models.asking import answer_schema, answers_frame, ask_again, ask_prompt, read_response
-from ..models.interface import Model, Request, Response
+from ..models.interface import Model, Request, Response, answer_tokens
 from ..models.prompts import Parsed, Prompt, parse_json_object, unparsed
 from ..models.verdicts import without_quoted_objects
 from ..store.answers import StoreChoice
@@ -191,7 +191,7 @@ class DirectJudge:
         "Ask the same once more for what could not be read, with nothing but two verdicts allowed."
         prompt, = self.prompts
         unread = [at for at in values if states[at][0] == 'unparsed']
-        limit = min(VERDICT_TOKENS, getattr(model, 'answer_limit', None) or VERDICT_TOKENS)
+        limit = answer_tokens(model, VERDICT_TOKENS)
         requests = {at: Request(messages=prompt.render(**values[at]), json_schema=VERDICT_SCHEMA, label=prompt.name, max_tokens=limit,
                                 **sampling) for at in unread}
         ask_again(requests, lambda _, response: read_response(response, parse_verdicts), states, asked, model, store)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ..core.core import Schema, canonical_json
-from .interface import Message, Model, Request, Response, ask
+from .interface import Message, Model, Request, Response, answer_tokens, ask
 from .prompts import Parsed, Prompt, parse_json_object, split_thinking
 from ..store.answers import StoreChoice
 
@@ -44,7 +44,7 @@ def ask_prompt(
     temperature: float = 0.0,
 ) -> list[Response]:
     "Render a prompt for every row and ask them all at once; greedily, unless a temperature is given (FINAL App. C: 0)."
-    limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
+    limit = answer_tokens(model, max_tokens)
     how = {'max_tokens': limit, 'seed': seed, 'repeat': repeat, 'temperature': temperature, 'label': prompt.name}
     return ask([Request(messages=prompt.render(**row), **how) for row in values], model, store)
 
@@ -125,7 +125,7 @@ def ask_lists(
     asked = [[response] for response in ask_prompt(prompt, values, model, store, max_tokens=max_tokens, **sampling)]
     states = [whole(responses[0], parse) for responses in asked]
     unread = [i for i, (status, _, _) in enumerate(states) if status == 'unparsed' and retry]
-    limit = min(max_tokens, getattr(model, 'answer_limit', None) or max_tokens)
+    limit = answer_tokens(model, max_tokens)
     ways = {i: retry if isinstance(retry, RetryPrompt) else retry(asked[i][0].text) for i in unread}
     following = {i: way.request(prompt, values[i], asked[i][0].text, max_tokens=limit, **sampling) for i, way in ways.items()}
     ask_again(following, lambda i, response: whole(response, ways[i].read), states, asked, model, store)

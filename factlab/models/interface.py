@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['LOWEST', 'Logprob', 'Deliver', 'Asker', 'Message', 'Request', 'fold_system', 'TokenLogprob', 'Response', 'Model',
-           'estimated_tokens', 'load_model', 'unload_models', 'ScriptedModel', 'asking_through', 'is_dry_run', 'ask']
+           'estimated_tokens', 'answer_tokens', 'load_model', 'unload_models', 'ScriptedModel', 'asking_through',
+           'is_dry_run', 'ask']
 
 # %% ../../nbs/04_models/03_interface.ipynb #c2
 import json
@@ -164,6 +165,14 @@ class Model(Protocol):
 def estimated_tokens(requests: Sequence[Request]) -> list[int]:
     "Prompt tokens of each request where no tokenizer is at hand: four bytes of UTF-8 a token, four more for each message."
     return [3 + sum(4 + math.ceil(len(message.content.encode())/4) for message in request.messages) for request in requests]
+
+# %% ../../nbs/04_models/03_interface.ipynb #answtok1
+def answer_tokens(
+    model: Model,
+    most: int,  # tokens that a method asks for
+) -> int:
+    "Tokens to ask a model for: it may say beyond how many its answers are worth nothing (`answer_limit`)."
+    return min(most, getattr(model, 'answer_limit', None) or most)
 
 # %% ../../nbs/04_models/03_interface.ipynb #c8205962
 _loaded: dict[str, Model] = {}

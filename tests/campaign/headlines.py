@@ -5,6 +5,7 @@ The parts are those of the command's default.
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Generator
 from functools import partial
 from itertools import groupby
@@ -18,7 +19,6 @@ from factlab.data.corpora import load_oasis_sample
 from factlab.text.word_forms import added_words
 from factlab.verification.pipeline import open_search, verify_texts
 
-WRITTEN = Path(__file__).with_name('written_texts.jsonl')
 SUBJECTS = ('Penguins', 'Napoleon', 'The moons of Jupiter', 'Two Finnish plumbers', 'Most umbrellas', 'My aunt', 'The Aztecs')
 DEEDS = ('invented the telephone', 'sleep under the Kremlin', 'won the war of 1977', 'eat granite', 'were sold for 12 dollars',
          'sing in Latin')
@@ -99,15 +99,17 @@ def altered(change: Callable[[str, random.Random], str], draws: random.Random) -
     return (yield from verified([text for claim in claims if (text := change(claim, draws)) != claim]))
 
 
-def written(_: random.Random) -> Trials:
-    "False texts of many kinds that were written without knowing what is looked at, against the sample or passages of their own."
-    rows = [json.loads(line) for line in WRITTEN.read_text(encoding='utf-8').splitlines()]
+def written(name: str, wrong: str, _: random.Random) -> Trials:
+    "Texts of many kinds that were written without knowing what is looked at, against the sample or passages of their own."
+    rows = [json.loads(line) for line in Path(__file__).with_name(name).read_text(encoding='utf-8').splitlines()]
+    told: Counter[str] = Counter()
     for corpus, own in groupby(rows, key=itemgetter('corpus')):
         texts = [row['text'] for row in own]
         known = 'sample' if corpus is None else pl.DataFrame({'id': [str(at) for at in range(len(corpus))], 'page': 'p', 'text': corpus})
-        found = verify_texts(pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'text': texts}), known)
-        yield from (repr(text)*(verdict == 'factual') for text, verdict in zip(texts, found.texts['verdict'], strict=True))
-    return None
+        found = verify_texts(pl.DataFrame({'id': [str(at) for at in range(len(texts))], 'text': texts}), known).texts['verdict']
+        told.update(found)
+        yield from (repr(text)*(verdict == wrong) for text, verdict in zip(texts, found, strict=True))
+    return f'FACTUAL {told["factual"]}, UNDECIDED {told["undecided"]}, NOT FACTUAL {told["not factual"]}'
 
 
 def borne_out() -> list[str]:
@@ -123,6 +125,8 @@ def around(forms: dict[str, Form], draws: random.Random) -> Trials:
     return (yield from verified([form(claim, other()) for form in forms.values() for claim in claims]))
 
 
+CHANGES = (negated, another_number, another_name, opposite, exchanged)
 KINDS: Kinds = {'true claims': true_claims, 'something added': partial(around, ADDED), 'turned round': partial(around, TURNED),
-                'written by hand': written} | {change.__name__.replace('_', ' '): partial(altered, change) for change in (
-                    negated, another_number, another_name, opposite, exchanged)}
+                'written by hand': partial(written, 'written_texts.jsonl', 'factual'),
+                'true, written by hand': partial(written, 'true_texts.jsonl', 'not factual')} | {
+                    change.__name__.replace('_', ' '): partial(altered, change) for change in CHANGES}

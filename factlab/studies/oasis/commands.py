@@ -235,7 +235,7 @@ def add_oasis(commands) -> None:
     add('--corpus', metavar='PATH',
         help='passages to look in: what factlab build passages wrote, or another file with id, page and text, a folder of texts, or an '
              'encoded corpus')
-    add('--extractor', metavar='E', help='of the pipeline (default: mpnet)')
+    add('--extractor', metavar='E', help='of the pipeline (default: tiny)')
     add('--retriever', metavar='R', help='of the pipeline (default: retriever)')
     add('--verifier', metavar='V', help='of the pipeline (default: mpnet)')
     add('--k', type=int, metavar='K', help='passages of a claim (default: 30)')

@@ -18,7 +18,7 @@ import polars as pl
 
 from ...core.core import DataError, Schema, UsageError
 from ...models.asking import RETRY_NOTE, VERDICTS, ask_prompt, read_response
-from ...models.interface import Message, Model, Request, Response, ask
+from ...models.interface import Message, Model, Request, Response, answer_tokens, ask
 from ...models.prompts import Parsed, Prompt
 from ...models.verdicts import FORMS, parse_stated
 from ...retrieval.budget import first_words, fit_evidence, token_counter
@@ -251,7 +251,7 @@ class FactualityJudge:
 
     def _ask(self, values: list[dict], model: Model, store, limit: int, seed: int, repeat: int) -> list[Response]:
         if not self.temperature: return ask_prompt(self.prompt, values, model, store, max_tokens=limit, seed=seed, repeat=repeat)
-        limit = min(limit, getattr(model, 'answer_limit', None) or limit)
+        limit = answer_tokens(model, limit)
         return ask([Request(messages=self.prompt.render(**value), max_tokens=limit, temperature=self.temperature, seed=seed, repeat=repeat,
                             label=self.prompt.name) for value in values], model, store)
 
