@@ -100,7 +100,7 @@ class PublishedCells:
         return Fraction(sum(printed_bounds(self.printed[address], exact=True))/2)
 
     def bounds(self, address: Address, cut: bool = False) -> Bounds:
-        "Every value that is printed so, by rounding or by cutting off."
+        "The values that are printed as this number, by rounding or by cutting digits off."
         rounded = '(' in self.words[address]['metric'] or 'rounded' in self.notes[address]
         return printed_bounds(self.printed[address], False if rounded else None, cut)
 

@@ -84,7 +84,7 @@ def classes_of(check: Check, cells: PublishedCells) -> int|None:
 def averaged_over(
     cells: PublishedCells,
 ) -> list[tuple[Check, int|None]]:  # `classes_of` each; None where all accuracies are known and no number fits
-    "The printed macro recalls beside accuracies of classes, in the order of the tables, but for those that lost accuracies leave open."
+    "The printed macro recalls beside accuracies of classes, in the order of the tables, without those that lost accuracies leave open."
     found = [(check, classes_of(check, cells)) for check in macro_recall_checks(cells) if cells.shows(check.target)]
     return [(check, classes) for check, classes in found if classes or cells.shows(*check.basis)]
 

@@ -44,7 +44,7 @@ def paper_cells(
 
 # %% ../../nbs/17_audit/06_recomputed.ipynb #099d2387
 def recompute_cell(check: Check, source: PublishedCells) -> dict:  # recomputed, low, high, status; empty for a test that is passed
-    "What a check's other cells give for its own, from their printed digits and from all values that are printed so."
+    "What a check's other cells give for its target: from their printed digits, and the bounds that their rounding allows."
     _, reading, allowed = judge(check, source)
     printed = source.half_width(check.target) if check.half_width else source.bounds(check.target)
     values = [source.value(address) for address in check.basis]
@@ -58,7 +58,7 @@ def recomputed_cells(
     also: Collection[str] = (),  # kinds of check to use beside DETERMINING_KINDS
     frame: pl.DataFrame|None = None,  # PUBLISHED; None: what ships
 ) -> pl.DataFrame:  # CELLS, all published cells of the exhibit
-    "The paper's cells, and beside those that other cells determine what these give."
+    "The paper's cells; where other cells determine one, `recomputed` is what they give."
     source = paper_cells(exhibit, frame)
     found: dict[tuple[str, str], dict] = {}
     for check in paper_checks(exhibit.partition('/')[0], source):

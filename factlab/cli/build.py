@@ -13,7 +13,7 @@ from ..core.papers import contributed
 def paper_commands(
     group: str = '',  # '': those that are commands of their own; 'build': those under this command
 ) -> list:  # functions that take what argparse's `add_subparsers` gave
-    "What the papers declare."
+    "The commands that the papers declare."
     found = {name: add for module in contributed('commands').values() for name, add in module.COMMANDS.items()}
     return [add for name, add in found.items() if name.rpartition(' ')[0] == group]
 

@@ -49,7 +49,7 @@ _PACKAGES = ('torch', 'transformers', 'vllm', 'ray', 'polars', 'openai', 'spacy'
 def keys_found(
     environment: Mapping[str, str],
 ) -> list[str]:
-    "Names of the variables that hold a key. Values are not looked at, but for whether there is one."
+    "Names of the variables that hold a key. Values are only checked for being empty."
     return sorted(name for name, value in environment.items() if value and _KEY.fullmatch(name))
 
 def _version(package: str) -> str|None:

@@ -35,7 +35,7 @@ def add_command(
     more: str = '',  # said after it in the command's own help
     **options,  # of argparse's parser: epilog …
 ) -> argparse.ArgumentParser:
-    "A command that has no commands under it."
+    "Declare a command without subcommands."
     parser = commands.add_parser(name, help=summary, description=summary + more, **options)
     parser.set_defaults(run=run)
     return parser
@@ -48,7 +48,7 @@ def add_group(
     run: Command|None = None,  # of all its actions; None: each has its own
     dest: str = 'action',  # the argument that holds which one was chosen
 ):  # to declare actions in
-    "A command with actions under it."
+    "Declare a command with subcommands, its actions."
     parser = commands.add_parser(name, help=summary, description=summary)
     if run: parser.set_defaults(run=run)
     return parser.add_subparsers(dest=dest, required=True, metavar=dest.upper())
@@ -203,7 +203,7 @@ def output_format(
 def leaves(
     parser: argparse.ArgumentParser,
 ) -> Iterator[argparse.ArgumentParser]:
-    "The parsers of commands that have no commands under them."
+    "The parsers of commands without subcommands."
     below = [each for action in parser._actions if isinstance(action, argparse._SubParsersAction) for each in action.choices.values()]
     for each in below: yield from leaves(each)
     if not below: yield parser
@@ -259,8 +259,8 @@ def take_defaults(
     parser: argparse.ArgumentParser,  # of all commands
     path: Path,
 ) -> None:
-    """Let options that are not given be what a file says; `fill_defaults` puts that in after parsing. Raises `DataError` for a file that
-    cannot be read, and `UsageError` for a command or an option that there is not, a value that the option cannot have, and keys."""
+    """Read defaults of options from a file; `fill_defaults` sets them after parsing. Raises `DataError` for a file that
+    cannot be read, and `UsageError` for an unknown command or option, an invalid value, and API keys."""
     import tomllib
     try: tables = tomllib.loads(path.read_text(encoding='utf-8'))
     except OSError as error: raise cannot('read', str(path), error) from None
@@ -275,6 +275,6 @@ def take_defaults(
 def fill_defaults(
     given: argparse.Namespace,
 ) -> None:
-    "What the file says takes the place of what the command line did not."
+    "Set the options that the command line did not give to the file's values."
     for name, value in getattr(given, 'configured', {}).items():
         if getattr(given, name) is None: setattr(given, name, value)

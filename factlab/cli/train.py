@@ -21,8 +21,8 @@ from ..models.adapters import CARD, read_card
 DEFAULT = {'extractor': 'tiny', 'retriever': 'tiny', 'verifier': 'mpnet'}  # part: the base of the one that ships
 PARTS = tuple(DEFAULT)
 NLI_OF_THE_PAPER = 'nli:MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli'  # finds neutral evidence (§ 5.3)
-WHOLE_PAGES = {'related': None, 'min_neutral': 0}  # the likeliest passage of all of the page, however likely
-PAPER: dict[str, dict] = {  # LLM-OASIS § 6.1; of the verifier it names no rate, of none the length of a text
+WHOLE_PAGES = {'related': None, 'min_neutral': 0}  # of all passages of the page the likeliest neutral one, however unlikely
+PAPER: dict[str, dict] = {  # LLM-OASIS § 6.1, which names no rate for the verifier, and no text length for any part
     'extractor': {'base': 'google-t5/t5-base', 'full': True, 'optimizer': 'adafactor', 'rate': 1e-5, 'steps': 1_000_000, 'select': True},
     'retriever': {'base': 'intfloat/e5-base', 'full': True, 'similarity': 'dot', 'batch': 20, 'rate': 1e-6, 'steps': 300_000,
                   'max_tokens': 512},
@@ -92,7 +92,7 @@ def given_base(
 
 # %% ../../nbs/21_cli/07_train.ipynb #ad58597a
 def given_data(
-    data: str,  # as for `building.generation.training_data`
+    data: str,  # as for `building.training_views.training_data`
 ) -> str:  # for a notebook, which runs in another folder
     "What to train on. Raises `UsageError` or `DataError` when it is nothing that can be trained on."
     from factlab.building.training_views import OPEN, training_data

@@ -22,7 +22,7 @@ def baseline_rows(
     system: str = 'method',  # the column of CELLS that a system's name stands in: or 'model'
     **same,                  # further columns of all cells: metric, data, model
 ) -> list[dict]:  # dictionaries for `exhibits.make_cells`
-    "The baselines as rows of status `baseline`; each system's difference from the best of them, in its own place of the table."
+    "The baselines as rows of status `baseline`; each system's difference from the best baseline, in the system's row."
     def scaled(*values): return [None if value is None else value*scale for value in values]
     found = []
     for one in compared.iter_rows(named=True):

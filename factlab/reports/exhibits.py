@@ -41,7 +41,7 @@ class Exhibit:
     title: str
     status: str                 # 'exact', 'measured' or 'illustrated': what its own cells are
     headline: Mapping = field(hash=False)  # columns of CELLS and their values: {'row': 'CoT', 'metric': 'F1'}; the first such cell
-    # row and column of the printed cell that is set beside it where the paper prints none for its own
+    # row and column of the printed cell to show beside it where the paper prints none for that row and column
     counterpart: tuple[str, str]|None = None
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
@@ -378,7 +378,7 @@ def processor_family() -> str:
 def computed_here(
     entry,  # of a manifest
 ) -> bool:
-    "Does it tell of a model that ran on this machine: not over a network, nor where another part was fitted?"
+    "Does it describe a model that ran on this machine? A model over a network does not count, nor one named under `fitted_on`."
     if not isinstance(entry, Mapping): return isinstance(entry, list) and any(map(computed_here, entry))
     return 'dtype' in entry or any(computed_here(part) for name, part in entry.items() if name != 'fitted_on')
 
@@ -391,7 +391,7 @@ def _texts(value: Any) -> Iterator[str]:
 def folder_names(
     about: Mapping,  # what an exhibit rests on
 ) -> dict[str, str]:  # by path, longest first
-    "What is written in the place of paths, by which models are named: a folder's last name; more of it where two have the same."
+    "What is written instead of paths that name models: the folder's own name, or more of the path where two are the same."
     found = {place for text in _texts(about) for place in re.findall(r'(?:^|[:=])((?:~|\.\.?)?/[^?&=:]+)', text)
              if Path(place).expanduser().exists()}
     names: dict[str, str] = {}

@@ -187,7 +187,7 @@ def hub_card(
     said: str = '',       # of what the table is, in Markdown
     index: Sequence[Mapping] = (),  # scores of models
 ) -> str:  # the text of README.md
-    "A card of a data set. It names no licence: whoever publishes it knows that of the data."
+    "A card of a data set. It names no licence: whoever publishes it adds that of the data."
     import yaml
     sizes = {10**3: 'n<1K', 10**4: '1K<n<10K', 10**5: '10K<n<100K', 10**6: '100K<n<1M'}
     size = next((name for most, name in sizes.items() if table.height < most), 'n>1M')

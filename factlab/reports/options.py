@@ -71,7 +71,7 @@ def check_options(
     parameters: Mapping,  # of their notebooks, as for `fitted`
     asking: bool = True,  # False: for a dry run
 ) -> None:
-    "Raise for the first parameter that cannot be. What an exhibit does not have is not looked at."
+    "Raise for the first parameter that is not valid. Parameters that an exhibit does not have are ignored."
     kinds, wanted = {name: kind for kind, names in PARAMETERS.items() for name in names}, dict[tuple, None]()
     exhibits = list(exhibits)
     for exhibit in exhibits:

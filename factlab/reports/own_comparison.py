@@ -56,7 +56,7 @@ def units_of(
 LARGE, DISTINCT = 20_000, 2_000  # units; different ones
 
 def is_large(units: Units) -> bool:
-    "Whether drawing units again would take long, and the normal approximation stands in for it."
+    "Whether a bootstrap would take long, so that the normal approximation replaces it."
     return units.n > LARGE and len(units.values) > DISTINCT
 
 def influences(
@@ -70,7 +70,7 @@ def influences(
     return np.einsum('usk,sk->us', units.values, slopes)
 
 def covariance(units: Units, statistic: Statistic) -> np.ndarray:  # [systems, systems]
-    "Of the scores, by the influence of each unit."
+    "The covariance of the scores, from the influence of each unit."
     moved = influences(units, statistic)
     moved = moved - np.average(moved, axis=0, weights=units.often)
     return (moved*units.often[:, None]).T @ moved*units.n/max(1, units.n - 1)
@@ -117,7 +117,7 @@ def swap_p(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> float|None:  # None where the difference is undefined
-    "Two-sided p of the difference, by swapping the two on whole units."
+    "Two-sided p of the difference, by swapping the two systems' results on whole units."
     from scipy.special import ndtr
     first, second = units.values[:, 0], units.values[:, 1]
     differ = (first != second).any(1)
@@ -263,7 +263,7 @@ def without_nothing(
     said: Mapping[str, pl.Series],  # labels, by file
     gold: pl.Series,
 ) -> tuple[dict[str, pl.Series], list[str]]:
-    "Labels that are but a word for nothing, as `NaN`, become null where gold has no such class; notes on them."
+    "Labels that are only a word for a missing value, as `NaN`, become null where gold has no such class; notes on them."
     read, notes, words = {}, list[str](), [word for word in NOTHING if word not in {*gold.str.to_lowercase()}]
     for name, column in said.items():
         nothing = column.str.to_lowercase().is_in(words).fill_null(False)
@@ -275,7 +275,7 @@ def without_nothing(
 def told_same(
     columns: Mapping[str, pl.Series],  # of the same rows
 ) -> list[str]:
-    "Which say the same in every row, in words."
+    "Notes on columns that are equal in every row."
     alike: list[list[str]] = []
     for name, column in columns.items():
         group = next((each for each in alike if columns[each[0]].equals(column)), None)
@@ -286,7 +286,7 @@ def told_same(
 def told_scales(
     columns: Mapping[str, pl.Series],  # scores, by file
 ) -> list[str]:
-    "A question, where the scores of some files lie within 0 to 1 and those of others clearly do not."
+    "A note where the scores of some files lie within 0 to 1 and those of others clearly do not."
     ends = {name: (float(column.min()), float(column.max())) for name, column in columns.items() if column.count()}
     shares = [name for name, (low, high) in ends.items() if low >= 0 and high <= 1]
     beyond = [f'{name} go from {low:.4g} to {high:.4g}' for name, (low, high) in ends.items() if low < -.5 or high > 1.5]
@@ -394,7 +394,7 @@ def compare_results(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> OwnReport:  # tables 'scores' and 'pairs'
-    """Systems on the same rows. Raises `DataError` with counts on rows that do not meet, values that are none, and too few rows, and
+    """Systems on the same rows. Raises `DataError` with counts for rows that not all files have, invalid values, and too few rows, and
     `UsageError` for a cluster that no file has."""
     check_level(level)
     if metric not in (None, 'mean', *METRICS): raise UsageError(f'unknown metric {metric!r}: choose mean, {", ".join(METRICS)}')

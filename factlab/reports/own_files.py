@@ -53,7 +53,7 @@ def _renamed(frame: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(**{ours: pl.col(theirs) for ours, theirs in there.items()}).drop({*there.values()} - {*names})
 
 class Noted(NamedTuple):
-    "Rows, and what their reader must know of how they were read."
+    "Rows, and notes on how they were read."
     rows: pl.DataFrame
     notes: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()  # of our names those for which a column of the file was named
@@ -119,7 +119,7 @@ def check_gold(
     read: Noted,  # with a column gold
     place: str,   # the file
 ) -> None:
-    "Raises `DataError` with ids, and what is known of why, where rows have no gold."
+    "Raises `DataError`, with ids and known reasons, where rows have no gold."
     empty = read.rows.filter(label_column(read.rows['gold'], place).is_null())['id']
     if not len(empty): return
     why = f' ({"; ".join(read.notes)})' if read.notes else ''
@@ -184,7 +184,7 @@ def number_column(
     place: str,
     probability: bool = False,  # must they lie between 0 and 1?
 ) -> pl.Series:  # Float64, null where missing
-    "A column as numbers. Raises `DataError` with counts for values that are none, infinite ones, and probabilities out of range."
+    "A column as numbers. Raises `DataError` with counts for values that are not finite numbers, and probabilities out of range."
     if values.dtype.is_nested(): raise DataError(f'{place}: {values.name} is {values.dtype}, expected numbers')
     text, times = values.cast(pl.String).str.strip_chars() if values.dtype == pl.String else values, 1.
     if values.dtype == pl.String:
@@ -211,7 +211,7 @@ def label_column(
     values: pl.Series,
     place: str,
 ) -> pl.Series:  # String, null where missing
-    "A column as names of classes. Raises `DataError` for lists, and for numbers that are no whole ones."
+    "A column as names of classes. Raises `DataError` for lists, and for numbers that are not whole."
     if values.dtype.is_nested():
         hint = f'. Name a field of it: --columns {values.name}=COLUMN.{values.struct.fields[0]}' if values.dtype == pl.Struct else ''
         raise DataError(f'{place}: {values.name} is {values.dtype}, expected a label a row{hint}')
@@ -258,7 +258,7 @@ def same_labels(
 def read_same(
     texts: Sequence[str],  # as 'SUPPORTS=supported,REFUTES=contradicted'; a pair with a comma in double quotes
 ) -> dict[str, str]:  # a label of a file: what it is to be
-    "Labels that mean the same. Raises `UsageError` for another text, and for a label that is to be two."
+    "Labels that mean the same. Raises `UsageError` for another text, and for a label with two meanings."
     found = dict[str, str]()
     for pair in (pair for text in texts for pair in next(csv.reader([text], skipinitialspace=True), [])):
         theirs, _, ours = (part.strip() for part in pair.rpartition('='))
@@ -271,7 +271,7 @@ def mapped_labels(
     same: Mapping[str, str],  # of `read_same`
     columns: Sequence[str] = ('gold', 'predicted'),
 ) -> tuple[dict[str, pl.DataFrame], list[str]]:  # notes
-    "Frames with these labels for those. Raises `UsageError` with the labels that there are, and how often, for one that no file has."
+    "Frames with labels replaced as `same` says. Raises `UsageError`, with the existing labels and their counts, for one that no file has."
     if not same: return dict(frames), []
     found = {name: {column: label_column(frame[column], name) for column in columns if column in frame.columns}
              for name, frame in frames.items()}

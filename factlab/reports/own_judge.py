@@ -72,7 +72,7 @@ def judged_rows(
     positive: str|None = None,
     drawn: str|None = None,  # 'random' or 'stratified:COLUMN'
 ) -> Judged:
-    "Verdicts and labels as they are to be reckoned with. Raises `UsageError` for a class, a column or a way of drawing that there is not."
+    "Verdicts and labels, ready to be measured. Raises `UsageError` for an unknown class, column or way of drawing."
     rows = joined_labels(verdicts, labels)
     classes = tuple(sorted({*rows['gold'].drop_nulls().unique(), *rows['said'].drop_nulls().unique()}))
     if positive is not None and positive not in classes: raise UsageError(f'there is no class {positive!r}: found {", ".join(classes)}')
@@ -128,7 +128,7 @@ def kappa(table: np.ndarray) -> np.ndarray:
     return quotient(agreement(table) - by_chance, 1 - by_chance)
 
 def alpha(table: np.ndarray) -> np.ndarray:
-    "Krippendorff's α of two annotators, for names."
+    "Krippendorff's α of two annotators, for nominal labels."
     n, both = table.sum((-2, -1)), table.sum(-2) + np.concatenate([table.sum(-1), np.zeros((*table.shape[:-2], 1))], -1)
     differ = 2*(n - np.trace(table, axis1=-2, axis2=-1))
     return 1 - quotient(differ*(2*n - 1), (2*n)**2 - (both**2).sum(-1))
@@ -179,7 +179,7 @@ TEXTS = ('response', 'summary', 'claim', 'text', 'answer', 'output')
 def row_lengths(
     rows: pl.DataFrame,
 ) -> pl.Series|None:  # Float64; None where nothing tells
-    "The length of what was judged: a column `length`, else the words of the first text that is there."
+    "The length of what was judged: a column `length`, else the number of words of the first text column."
     if 'length' in rows.columns: return number_column(rows['length'], 'the verdicts')
     name = next((name for name in TEXTS if rows.schema.get(name) == pl.String), None)
     return None if name is None else pl.Series(length_scores(rows[name].fill_null('')))
@@ -190,8 +190,8 @@ def trivial_judges(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.DataFrame:  # judge, agreement, judge_above, balanced_accuracy, balanced_above, with their bounds
-    """The judge and those that know nothing on the labelled rows, and by how much it is above each. Of one class among the labels there is
-    no balanced accuracy."""
+    """The judge and the trivial judges on the labelled rows, and by how much the judge is above each.
+    There is no balanced accuracy where all labels are of one class."""
     rows, classes = judged.labelled, sorted(judged.labelled['gold'].unique())
     patterns, names = rows.select('gold', 'said'), [*(f'always {name}' for name in classes), 'at random, as often as labels']
     lengths = row_lengths(rows)
@@ -231,23 +231,23 @@ def as_good_judges(
     trivial: pl.DataFrame,  # of `trivial_judges`
     score: str = 'judge_above',
 ) -> list[str]:
-    "Judges that know nothing and than which this one is not better beyond chance."
+    "Trivial judges that the judge is not significantly better than."
     above = (pl.col(f'{score}_low') > 0) | ((pl.col(score) > 0) & pl.col(f'{score}_low').is_null())
     return trivial.slice(1).filter(~above.fill_null(False))['judge'].to_list()
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj15
-ORDERED = .75  # of pairs of rows called otherwise: at least so many have the probabilities in the order of what is called
+ORDERED = .75  # least share of pairs of rows with different verdicts whose probabilities are in the order of the verdicts
 
 def order_by_probability(
     judged: Judged,
 ) -> float|None:  # 1 where a threshold made the verdicts; None without probabilities, or where one class alone is called
-    "How often a row that is called positive has the higher probability of being so than one that is not."
+    "How often a row judged positive has a higher probability of the positive class than a row judged otherwise."
     if 'probability' not in judged.rows.columns or not judged.positive: return None
     rows = judged.rows.select('said', 'probability').drop_nulls()
     return auroc((rows['said'] == judged.positive).to_numpy(), rows['probability'].to_numpy()).estimate
 
 def strange_probabilities(judged: Judged) -> str|None:
-    "What is to be said of probabilities that go against the verdicts beside them."
+    "A note on probabilities that contradict the verdicts beside them; None where they do not."
     order = order_by_probability(judged)
     if order is None or order >= ORDERED: return None
     others = judged.rows.filter((pl.col('said') != judged.positive) & pl.col('probability').is_not_null())
@@ -292,7 +292,7 @@ def _halves(values: pl.Series, unit: str) -> pl.Series|None:
     return pl.select(pl.when(upper).then(pl.lit(f'more than {cut:g}{unit}')).otherwise(pl.lit(f'up to {cut:g}{unit}'))).to_series()
 
 def effect_groups(rows: pl.DataFrame) -> dict[str, pl.Series]:
-    "Rows in groups by position and by length, where columns tell."
+    "Rows in groups by position and by length, where these are known."
     found, lengths = {}, row_lengths(rows)
     if 'position' in rows.columns:
         position = rows['position'].cast(pl.String).fill_null('missing')
@@ -341,7 +341,7 @@ def powered_share(
     with_judge: bool = True,  # False: people's labels alone
     level: float = .95,
 ) -> tuple[float, float, float, float]:  # the share, its bounds, and the variance that more labels do not lessen
-    "The share of positives by people's labels, and the judge on the rest of the rows; within strata where labels were drawn so."
+    "The share of positives by prediction-powered inference; within strata where labels were drawn so."
     from scipy.stats import t
     share, variance, fixed, within = 0., 0., 0., []
     for size, part in _strata_of(judged):
@@ -366,7 +366,7 @@ def rogan_gladen_share(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[float, float, float, float]:  # as of `powered_share`
-    "The share with the judge's errors taken back. Raises `UsageError` where the judge tells nothing, or a class has no label."
+    "The share corrected by the judge's error rates. Raises `UsageError` for a judge no better than chance, or a class without labels."
     at, rows = judged.classes.index(judged.positive), judged.rows
     table, draws = confusions(judged, resamples, seed)
     gold, called = table.sum(-1), table[:, at]
@@ -444,7 +444,7 @@ def judge_report(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> OwnReport:
-    "All of it. Raises `DataError` and `UsageError` as `judged_rows`."
+    "The whole report. Raises `DataError` and `UsageError` as `judged_rows`."
     check_level(level)
     if width is not None and not 0 < width < 1: raise UsageError(f'--width is the wanted width of an interval, as 0.1; found {width}')
     judged = judged_rows(verdicts, labels, positive, drawn)
@@ -496,7 +496,7 @@ def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
 NO_DRAW = .001  # a draw at random would be this uneven less often: the labels were chosen otherwise
 
 def uneven_draw(judged: Judged) -> str|None:
-    "What shows that the labelled rows were not drawn at random: the judge's verdicts on them are too unlike its verdicts on all rows."
+    "A note where the labelled rows were hardly drawn at random: the judge's verdicts on them are too unlike those on all rows."
     from scipy.stats import hypergeom
     parts = judged.rows.with_columns(stratum=pl.lit('') if judged.strata is None else judged.strata).partition_by('stratum')
     for part in parts:

@@ -125,7 +125,7 @@ class PeopleSaid(NamedTuple):
 def workbench_labels(
     path: Path|str,  # a file beside a queue, or an export
 ) -> PeopleSaid:
-    "What people said; where several labelled a row, more than half of them. Raises `DataError` as `read_people`."
+    "People's labels; where several labelled a row, that of more than half of them. Raises `DataError` as `read_people`."
     said = read_people([path])
     address = ['source', 'row', 'unit', 'scheme']
     decided = decide(said.select(*address, 'label', 'annotator')).join(said.select(*address, 'kind').unique(), on=address)

@@ -131,7 +131,7 @@ def _explained(pairs: pl.DataFrame, main: str, drawn: str, level: float) -> list
 def usual_metric(
     gold: pl.Series,  # labels
 ) -> str:
-    "Balanced accuracy, which is no more than accuracy where there is one class."
+    "The default metric: balanced accuracy, or accuracy where gold has one class."
     return 'balanced accuracy' if label_column(gold, 'gold').drop_nulls().n_unique() > 1 else 'accuracy'
 
 def drawn_whole(
@@ -303,7 +303,7 @@ def score_spans(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> OwnReport:
-    "Spans against gold, by characters and exact. Raises `DataError` as `predicted_rows`, and with counts for spans that are none."
+    "Spans against gold, by characters and exact. Raises `DataError` as `predicted_rows`, and with counts for invalid spans."
     check_level(level)
     ids, notes = predicted_rows(gold, predictions, ['id'], missing)
     labelled = all('label' in frame.columns for frame in (gold, *predictions.values()))

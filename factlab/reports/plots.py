@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _GREYS = ('#5F5F5F', '#8C8C8C', '#B3B3B3')  # of baselines; a fourth has the shade of the third
 
 def _baselines(frame: pl.DataFrame, name: str) -> list[str]:
-    "Rows or series of a chart that are baselines: where the frame has a column `status` and it says so."
+    "Rows or series of a chart that are baselines by the column `status`; none without that column."
     return frame.filter(status='baseline')[name].unique(maintain_order=True).to_list() if 'status' in frame.columns else []
 
 def series_colours(

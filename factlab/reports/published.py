@@ -49,7 +49,7 @@ def _decimal(printed: str) -> tuple[Decimal, Decimal]:
 def parse_printed(
     printed: str,  # '0.67', '1,121', '88.1%', '0.36 ± 0.0057'
 ) -> tuple[float, float|None]:  # the value, and the half-width of the interval behind ±
-    "What a printed number says. Raises `DataError` when it is none."
+    "The value of a printed number, and the half-width of its interval. Raises `DataError` for other text."
     _, mark, half = printed.partition('±')
     return float(_decimal(printed)[0]), float(_decimal(half)[0]) if mark else None
 
@@ -61,7 +61,7 @@ def printed_bounds(
     exact: bool|None = None,  # is it a count, free of rounding? None: yes when it is a whole number without a percent sign
     cut: bool = False,  # were further digits cut off instead of rounded?
 ) -> tuple[Fraction, Fraction]:
-    "Every value that is printed so, as exact fractions, both ends included. Raises `DataError` when it is no number."
+    "The interval of values that round to the printed number, as exact fractions, both ends included. Raises `DataError` for other text."
     number, unit = (Fraction(part) for part in _decimal(printed))
     if exact is None: exact = _decimal(printed)[1] >= 1
     if exact: return number, number
@@ -73,7 +73,7 @@ def rounding_interval(
     printed: str,  # as printed; what follows ± is left aside
     exact: bool|None = None,  # is it a count, free of rounding? None: yes when it is a whole number without a percent sign
 ) -> tuple[float, float]:
-    "Every value that rounds to what is printed, halves included on both sides. Raises `DataError` when it is no number."
+    "The interval of values that round to the printed number, both ends included. Raises `DataError` for other text."
     low, high = printed_bounds(printed, exact)
     return float(low), float(high)
 

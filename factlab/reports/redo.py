@@ -45,7 +45,7 @@ class Redo:
 
     @property
     def command(self) -> str:
-        "The line for a shell."
+        "The shell command."
         return shlex.join(['factlab', 'reproduce', self.exhibit, *_options(self.parameters)])
 
 # %% ../../nbs/16_reports/14_redo.ipynb #rd6
@@ -184,7 +184,7 @@ def _folded(command: str) -> str:
 def redone_page(
     table: pl.DataFrame,  # schema REDONE, of one paper
 ) -> str:  # Markdown
-    "The table with its notes, and the lines for a shell below it: what comes first once, then those of each exhibit."
+    "The table with its notes, and the shell commands below it: those that come first, once, then those of each exhibit."
     every = table.to_dicts()
     notes = _again((point for row in every for point in row['deviates']), 'abcdefghijklmnopqrstuvwxyz')
     models = [', '.join(map(_short, row['models'])) or 'none' for row in every]

@@ -232,7 +232,7 @@ def forget(
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #12d64a7b
 def load_ipython_extension(shell) -> None:
-    "What the kernel of exhibits starts with."
+    "Set up the kernel in which exhibits run."
     spare_grammar()
     logging.getLogger('tornado').setLevel(logging.CRITICAL)  # as --log-level: a kernel that ends may answer on a socket just closed
 
@@ -240,7 +240,7 @@ def load_ipython_extension(shell) -> None:
 def parameters_of(
     exhibit: Exhibit,
 ) -> dict[str, str]:  # name and default, as it is written; without `out`, which is where results go
-    "The parameters that an exhibit's notebook has, in the cell tagged so. Raises `RunError` when it cannot be read."
+    "The parameters of an exhibit's notebook, from the cell tagged `parameters`. Raises `RunError` when it cannot be read."
     path = notebook_of(exhibit)
     try:
         cells = json.loads(path.read_text(encoding='utf-8'))['cells']
@@ -522,7 +522,7 @@ def chosen_exhibits(
     parameters: Mapping|None = None,
     by_exhibit: Mapping[str, Mapping]|None = None,  # those of single exhibits, by id; `parameters` go before them
 ) -> dict[str, dict]:  # parameters by the exhibit's id, in the order of the catalog
-    "What `run_exhibits` is to run. Raises as it does."
+    "The exhibits that `run_exhibits` runs with these arguments. Raises as `run_exhibits`."
     exhibits = find_exhibits(ids := list(ids), paper, status, tour)
     if not exhibits: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
     for exhibit in exhibits: notebook_of(exhibit)
@@ -675,7 +675,7 @@ def estimate_sums(
     questions: pl.DataFrame,  # schema ESTIMATES
     by: Sequence[str],
 ) -> pl.DataFrame:  # by, calls, in_store, prompt_tokens, completion_tokens (at most), cost, batch_cost (null when a part is unknown)
-    "What a dry run counted, summed."
+    "Sums of what a dry run counted."
     costs = [pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name) for name in _COSTS]
     return questions.group_by(by, maintain_order=True).agg(pl.col(_COUNTS).sum(), *costs)
 

@@ -62,7 +62,7 @@ NAMED_STATUSES = ('baseline', 'proposed', 'simulated')  # said in the cell where
 def split_comparisons(
     frame: pl.DataFrame,  # CELLS of one exhibit
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # both CELLS: those that have a place of their own, and what is shown within them
-    "Cells apart from their differences to the best row, with p, and to the best baseline. One whose own cell is missing stays a cell."
+    "Split differences to the best row (with p) or best baseline from the other cells. One whose score is missing stays a cell."
     within = (pl.col('against') == BEST_ROW) | ((pl.col('against') == BEST_BASELINE) & (pl.col('kind') == 'difference'))
     within = frame.filter(within).join(frame.filter(~within.fill_null(False)), on=PLACE, how='semi', maintain_order='left')
     return frame.join(within, on=[*PLACE, 'kind', 'against'], how='anti', nulls_equal=True, maintain_order='left'), within

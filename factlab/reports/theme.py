@@ -140,7 +140,7 @@ def subtitle_of(
     return [' · '.join(part for part in parts if part)] if any(parts) else []
 
 # %% ../../nbs/16_reports/02_theme.ipynb #f15c40a8
-WIDER = 1.15  # times as wide as in Liberation Sans a line may be in the font that a viewer takes in its place
+WIDER = 1.15  # how many times wider a line may be in the font that a viewer substitutes for Liberation Sans
 NARROWEST = 340  # pixels that a title has at the least, however small the chart below it
 _LINES = 6  # of a subtitle, at the most
 
@@ -226,7 +226,7 @@ def renamed(
     value: Any,  # JSON
     names: Mapping[str, str],
 ) -> Any:
-    "The value with other texts in the place of some, wherever they stand in it."
+    "The value with texts replaced as `names` says, at any depth."
     if isinstance(value, str):
         for text, name in names.items(): value = value.replace(text, name)
         return value
@@ -237,9 +237,9 @@ def save_chart(
     chart: 'altair.TopLevelMixin',  # any altair chart
     stem: Path|str,  # the files' path without suffix: figures/final/fig8
     scale: float = 2,  # pixels of the PNG for each pixel of the chart
-    names: Mapping[str, str] = {},  # noqa: B006  written in place of other texts, as folders' names for paths
+    names: Mapping[str, str] = {},  # noqa: B006  texts of the chart, and what is written instead, as a folder's name for its path
 ) -> tuple[Path, Path]:  # the SVG and the PNG
-    """Write `stem.svg` and `stem.png`, each whole or not at all, and nothing when this very chart lies there. Raises `DataError` when the
+    """Write `stem.svg` and `stem.png`, each whole or not at all, unless they already hold this chart. Raises `DataError` when the
     chart cannot be drawn or the disk refuses."""
     stem = Path(stem)
     with load_altair().theme.enable('factlab'): spec = renamed(chart.to_dict(), names)

@@ -90,7 +90,7 @@ TARGETS = {'label': pl.String, 'supported': pl.Boolean, 'log_odds': pl.Float64, 
 def target_rows(
     pairs: pl.DataFrame,  # CLAIM_EVIDENCE_PAIRS, perhaps with `supported` and `log_odds`
 ) -> pl.DataFrame:  # evidence, claim and TARGETS
-    "What is trained on. Raises `DataError` for other labels than the three, and for a pair that says nothing."
+    "What is trained on. Raises `DataError` for other labels than the three, and for a pair without any target."
     absent = [pl.lit(None, kind).alias(name) for name, kind in TARGETS.items() if name not in pairs.columns]
     rows = pairs.with_columns(absent).select('evidence', 'claim', *TARGETS)
     if wrong := set(rows['label'].drop_nulls().unique()) - set(NLI_LABELS):

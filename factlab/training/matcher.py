@@ -139,14 +139,14 @@ def fit_regression(
     return fit_logistic(features, same, strength, row_weights=_weights(pairs)).rounded()._asdict()
 
 # %% ../../nbs/18_training/08_matcher.ipynb #rd5
-NOT_READ = .15  # pairs to which the first gives less are different; no development pair of one error has less than .26
+NOT_READ = .15  # pairs to which the first regression gives less count as different; no development pair of one error has less than .26
 
 def fit_reading(
     pairs: pl.DataFrame,  # PAIRS
     regression: Mapping[str, Any],  # of `fit_regression`
     store: StoreChoice = None,
 ) -> dict[str, Any]:  # weights, bias, least
-    "A logistic regression over the log-odds of the first and of the verifier."
+    "A logistic regression over the log-odds of the first regression and of the verifier."
     from scipy.special import logit
     from sklearn.linear_model import LogisticRegression
     triples = triples_of(pairs)

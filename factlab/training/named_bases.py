@@ -40,7 +40,7 @@ def training_dtype(
 def base_source(
     name: str,  # name of weights, hub id or folder: `mpnet`, `google-t5/t5-base?revision=…`
 ) -> Source:
-    "A base without loading it. Raises `UsageError` on a name that cannot be one, `ModelError` where there is no such model."
+    "A base's weights, not yet loaded. Raises `UsageError` on a name that cannot be one, `ModelError` where there is no such model."
     target, options = split_options(name.removeprefix('hf:'))
     if unknown := sorted(set(options) - {'revision'}):
         raise UsageError(f'{name!r}: a base to train on has the option revision only, found {", ".join(unknown)}')

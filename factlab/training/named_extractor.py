@@ -258,7 +258,7 @@ def named_command(
 def trained_weights(
     settings: BaseSettings,
 ) -> str:  # a sentence
-    "What of the base was trained, for a card."
+    "Which of the base's weights were trained, in words for a card."
     what = 'every weight' if settings.full else f'LoRA of rank {settings.rank} on the linear layers'
     return f'{what[0].upper()}{what[1:]} of {settings.base} was trained, in {settings.used_dtype}, with {OPTIMIZERS[settings.optimizer]}.'
 

@@ -427,6 +427,6 @@ def publish(
     out: Path,   # of the part
     *card,  # as for `training_card`
 ) -> Path:
-    "Put what was trained and its card in place; without a card, nothing."
+    "Put the trained part and its card in place; nothing is written where the card is refused."
     made = training_card(*card)
     return put_part(work, out, made) if (work/CONFIG).is_file() else put_whole(work, out, made)

@@ -72,7 +72,7 @@ def verifier_pairs(
     max_statements: int = 1_400,  # of each source
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev, cut by page
-    "All pairs that train and calibrate the verifier. The same seed gives the same pairs."
+    "All pairs of these sources, from which `mixed_pairs` draws. The same seed gives the same pairs."
     shares, written = {'train': 1 - DEV_SHARE, 'dev': DEV_SHARE}, load_written()
     found = pl.concat([make_pairs(training_statements(seed, max_statements, download), seed), judged_pairs(download)])
     split = split_by('written/' + written['topic'], shares)
@@ -114,7 +114,7 @@ def mining_options(
     min_neutral: float = .5,
     pages: Path|str|None = None,  # file of the passages
 ) -> str:  # options of `factlab train verifier`, each after a space
-    "How the command says what mined neutral evidence."
+    "The command-line options by which the neutral evidence was mined."
     whole, file = ' --whole-pages'*(related is None and min_neutral == 0), f' --pages {shlex.quote(Path(pages).name)}' if pages else ''
     return f' --neutral {shlex.quote(neutral)}{whole}{file}'
 

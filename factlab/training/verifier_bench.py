@@ -129,7 +129,7 @@ def baseline_scores(
 
 # %% ../../nbs/18_training/15_verifier_bench.ipynb #vb11
 def verifiers_at_hand() -> list[str]:
-    "The trained verifier, likeness, and those of the register whose weights are in the local Hugging Face cache."
+    "The trained verifier, `cosine`, and those of the register whose weights are in the local Hugging Face cache."
     others = [row['name'] for row in verifier_register().iter_rows(named=True) if row['loads'] != row['name'] and at_hand(row['name'])]
     return ['mpnet', *others, 'cosine']
 

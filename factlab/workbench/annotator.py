@@ -191,7 +191,7 @@ def write_format(
 # %% ../../nbs/20_workbench/02_annotator.ipynb #c14q-1
 def read_format(path: Path, format: str, task: str|None = None, items: pl.DataFrame|None = None,
                 annotator: str = '') -> pl.DataFrame:
-    "The way back, schema ITEM_LABELS. Raises `DataError` naming a file that is none, or a form of other texts."
+    "Labels (schema ITEM_LABELS) from a file of such a format. Raises `DataError` naming a file of another one, or a form of other texts."
     if format == FINAL_TABLE: return read_final(path)
     if task is None: return read_labels(path)
     read, labels = read_oasis_file(path, task, annotator)
@@ -234,12 +234,12 @@ class LabelExchange(widgets.Accordion):
 # %% ../../nbs/20_workbench/02_annotator.ipynb #c15b
 @patch
 def write(self: LabelExchange) -> None:
-    "Export the labels that stand now."
+    "Export the current labels."
     _reported(self, _write_gold if self.format.value == GOLD else _write)
 
 @patch
 def read(self: LabelExchange) -> None:
-    "Import labels, beside those that stand here."
+    "Import labels, in addition to the existing ones."
     _reported(self, _take_in)
     self.imported()
 

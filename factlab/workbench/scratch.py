@@ -76,7 +76,7 @@ def verify_watched(
     check: Callable[[str], None] = lambda step: None,  # called with the name of each step; may raise
     found: Callable[[list[str]], None] = lambda claims: None,  # called with the claims, before passages are looked for
 ) -> Verdicts:
-    "`verify_text`, watched. Raises what it raises, and what `check` raises."
+    "`verify_text`, with its steps reported. Raises what it raises, and what `check` raises."
     check('loading the parts')
     read_method(method)  # a name that does not exist is said before anything is computed
     parts = WatchedExtractor(load_extractor(extractor), check, found), WatchedVerifier(load_verifier(verifier), check)

@@ -140,7 +140,7 @@ def step(self: View, by: int) -> None:
 
 @patch
 def next_whose(self: View) -> None:
-    "Show the parts that the next one sees."
+    "Show the parts by the next of `whose`."
     if names := self.drawing.whose: self.whose.value = names[(names.index(self.whose.value) + 1)%len(names)]
 
 # %% ../../nbs/20_workbench/04_view.ipynb #v10-2
