@@ -125,8 +125,7 @@ OWN = {  # of one paper, or of one notebook
     'final': {'limit': 1},
     'final/table4': {'limit': 2, 'few': 1},  # this and the next as the tour asks them, so that it finds their answers
     'final/fig10': {'limit': 2},
-    'final/fig5': {'limit': 4},  # this and the next ask a server (below): of lists that end at 16 tokens none is read and sorted
-    'final/fig7': {'limit': 4},
+    'final/fig5': {'limit': 4}, 'final/fig7': {'limit': 4},  # enough summaries for a claim that is rejected
     'final/table9': {'methods': ['self_cot']},
     'fhsum/table2': {'models': ASKED},  # as in the tour, where this and the next would wait for each other's answers
     'fhsum/table3': {'models': ASKED},
@@ -161,19 +160,16 @@ def papers() -> None:
     from misbehaving_server import MisbehavingServer, answer
 
     from factlab.building.generation import UNIFIED
-    from factlab.localization.methods import COT
     from factlab.reports.exhibits import find_exhibits
     from factlab.reports.reproduce import SharedKernel, run_notebook
 
     paths = [path for path in sorted((ROOT/'nbs'/'papers').rglob('*.ipynb')) if path.parent.name != 'papers']
     parts = [[f'{ids.partition("/")[0]}/{name}' for name in ids.partition('/')[2].split()] for ids in PARTS]
     parts += [[id] for path in paths if not any((id := f'{path.parent.name}/{path.stem}') in part for part in parts)]
-    written = {'writer': UNIFIED.example_answer, 'finder': COT[0].example_answer}  # by the model's name
-    with tempfile.TemporaryDirectory() as folder, MisbehavingServer(lambda call: answer(written[call.body['model']])) as server:
+    with tempfile.TemporaryDirectory() as folder, MisbehavingServer(lambda call: answer(UNIFIED.example_answer)) as server:
         out = Path(folder)/'figures'
-        # the embedded model needs a minute for one answer of four steps in JSON, and long ones to have lists that can be read
-        asked = {'oasis/table1': 'writer', 'final/fig5': 'finder', 'final/fig7': 'finder'}
-        own = {id: {'models': f'openai:{name}?base_url={server.url}'} for id, name in asked.items()}
+        # the embedded model needs a minute for one answer of four steps in JSON
+        own = {'oasis/table1': {'models': f'openai:writer?base_url={server.url}'}}
         def run_part(ids: list[str], kernel: SharedKernel) -> list[str]:
             errors = []
             for exhibit in find_exhibits(ids):

@@ -45,7 +45,7 @@ class Exhibit:
     counterpart: tuple[str, str]|None = None
     chart: bool = False         # is there a chart as well?
     digits: int = 2             # decimals in its table at the least: fewer where the paper prints fewer
-    wider: Mapping|None = field(default=None, hash=False)  # stands for the whole instead where it has more examples than `headline`
+    wider: Mapping|None = field(default=None, hash=False)  # stands for the whole where it was read on twice as many rows
     plan: Callable|None = field(default=None, hash=False)  # gives the `Plan` of its numbers for the notebook's parameters
     # parameters that make it a short one of the tour (`make reproduce`), {} for the defaults; None: left out, unless its status is 'exact'
     tour: Mapping|None = field(default=None, hash=False)
@@ -227,9 +227,10 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     and column; `baseline` is the best baseline of the same column, and `over_baseline` the difference to it."""
     fitting = _fitting(cells, exhibit.headline)
     if exhibit.wider:
-        more = _fitting(cells, exhibit.wider).sort('n', descending=True, nulls_last=True, maintain_order=True)
-        sizes = [max(frame['n'].drop_nulls().to_list(), default=0) for frame in (more, fitting)]
-        if sizes[0] > sizes[1]: fitting = more
+        read = pl.col('n') - pl.col('unparsed').fill_null(0)
+        more = _fitting(cells, exhibit.wider).sort(read, descending=True, nulls_last=True, maintain_order=True)
+        sizes = [max(frame.select(read.drop_nulls()).to_series().to_list(), default=0) for frame in (more, fitting)]
+        if sizes[0] >= 2*sizes[1]: fitting = more
     kinds = [fitting.filter(pl.col(name).is_not_null()) for name in ('recomputed', 'measured')]
     if exhibit.status != 'exact': kinds.reverse()
     found = [kind.row(0, named=True) for kind in kinds if kind.height]

@@ -683,6 +683,14 @@ def test_a_headline_is_of_that_very_name():
     assert shown(exhibit, *rows) == ('0.90 (Recall)', '–', '0.20 (Ours F1)')
 
 
+def test_a_row_that_was_read_on_twice_as_many_rows_stands_for_the_whole():
+    exhibit = Exhibit('x/table1', 'x', 'measured', {'row': 'Asked'}, wider={'row': 'Rule'})
+    def shows(unread: int, n: int = 40) -> str:
+        rows = [cell('Asked', 'measured', .2) | {'n': n, 'unparsed': unread}, cell('Rule', 'measured', .1) | {'n': 40, 'unparsed': 0}]
+        return headline(exhibit, make_cells('x/table1', rows))['row']
+    assert [shows(0), shows(19), shows(20), shows(40), shows(0, 8)] == ['Asked', 'Asked', 'Rule', 'Rule', 'Rule']
+
+
 def test_an_exact_exhibit_shows_its_exact_cell():
     exact = Exhibit('x/table1', 'x', 'exact', {'method': 'A', 'metric': 'F1'})
     rows = [cell('A (tiny)', 'measured', .25, method='A'), cell('A', 'exact', .904, .9, method='A')]

@@ -54,7 +54,7 @@ from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView, text_table
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import TABLE_ROWS, Settings, asking, check_methods, matching
+from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -381,7 +381,7 @@ def category_chart(
 ):
     "Shares or proposed counts of the categories, models by colour. Published shares are drawn beside those of FINAL's own data."
     found, data = categorised(plan, done), plan.parameters['data']
-    side, proposed = CATEGORY_FIGURES[plan.exhibit], found.status == 'proposed'
+    side, proposed, who = CATEGORY_FIGURES[plan.exhibit], found.status == 'proposed', METHODS[plan.parameters['method']]
     order = {title_of(name): i for i, name in enumerate(proposed_names(side) if proposed else names_of(side))}
     shares = cells.filter(pl.col('row').is_in(list(order)))
     drawn = shares.filter(pl.col('kind') != 'difference', metric='Proposed count' if proposed else 'Share')
@@ -393,10 +393,10 @@ def category_chart(
     if proposed:
         title = {'missed': 'What are missed errors proposed to be?', 'invented': 'What are false alarms proposed to be?'}[side]
         return comparison_chart(both, title, 'proposed, not confirmed: count', of=SIDES[side], domain=None,
-                                note=f'{found.who} · {proposal_note(plan, done)}')
+                                note=f'{who}; {found.who} · {proposal_note(plan, done)}')
     title = {'missed': 'What kinds of errors does a detector miss?', 'invented': 'What kinds of false alarms does a detector raise?'}[side]
     return comparison_chart(both, title, f'share of the {SIDES[side]}', interval='95 % bootstrap interval by summary', of='errors',
-                            note=f'categories: {found.who}')
+                            note=f'{who}; categories: {found.who}')
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #48effe68
 def _published_shares(cells: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:

@@ -24,7 +24,7 @@ from ...reports.plots import BOXES, LINKS
 from ...reports.tables import UNITS
 from ...runs.plan import Done, Entry, Plan, Rows
 from ..base import check_models
-from .study import Settings, asking, entry_of, matching
+from .study import Settings, asking, check_methods, entry_of, matching
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #pl1
 def illustration_plan(
@@ -33,13 +33,14 @@ def illustration_plan(
     models: Sequence[str] = ('tiny',),
     loaded: Mapping[str, object] = {},  # noqa: B006  models of your own, by name
     example: str|None = None,  # Table 1: id of a document of the sample; the first test document with three errors when None
+    method: str = 'zero_shot',  # Figure 3: whose predictions are matched, a key of METHODS
     **chosen,  # data, judge, prompts, classifier, limit, seed, max_tokens, retry_unparsed: as of `Settings`
 ) -> Plan:
     "The plan of an illustration."
     settings, models = Settings(loaded=loaded, **chosen), check_models(models)
     entry = {'final/fig3': _protocol_entry, 'final/fig9': _pipeline_entry, 'final/fig10': _known_entry,
-             'final/table1': _representation_entry}[exhibit](settings, models[0], example)
-    some = {'example': example} if exhibit == 'final/table1' else {}
+             'final/table1': _representation_entry}[exhibit](settings, models[0], method if exhibit == 'final/fig3' else example)
+    some: dict = {'final/fig3': {'method': method}, 'final/table1': {'example': example}}.get(exhibit, {})
     return Plan(exhibit, {'models': models, **settings.parameters('classifier'), **some}, (entry,))
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #3cade1b7
@@ -49,9 +50,10 @@ def _with_errors(settings: Settings) -> pl.DataFrame:
     if rows.is_empty(): raise UsageError(f'no inconsistent summary among the test rows of {settings.data}: take more rows, or other data')
     return rows
 
-def _protocol_entry(settings: Settings, model: str, *_) -> Entry:
+def _protocol_entry(settings: Settings, model: str, method: str) -> Entry:
     _with_errors(settings)
-    return entry_of(settings, 'zero_shot', model)
+    check_methods(method)
+    return entry_of(settings, method, model)
 
 MOST_SUMMARIES = 12  # to look at for one that shows duplicates
 

@@ -58,13 +58,13 @@ def _asking(name: str, models: list[str], *deviates: str, folder: bool = True, n
     return Redo(f'final/{name}', rows, {'models': models} | ASKED | {'prompts': prompts} | more, n, before,
                 (*deviates, *[PASTED]*folder))
 
-def _shown(name: str) -> Redo:
-    return Redo(f'final/{name}', 'one example', {'models': [GPT_4O], 'judge': GPT_4O, 'limit': 4, 'retry_unparsed': False}, None, (),
+def _shown(name: str, **more) -> Redo:
+    return Redo(f'final/{name}', 'one example', {'models': [GPT_4O], 'judge': GPT_4O, 'limit': 4, 'retry_unparsed': False} | more, None, (),
                 (OF_OURS,))
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd8
 REDO = (
-    *map(_shown, ('table1', 'fig3', 'fig9', 'fig10')),
+    _shown('table1'), _shown('fig3', method='zero_shot'), _shown('fig9'), _shown('fig10'),
     Redo('final/table2', 'eight operations', {'labels': 'operations.csv'},
          deviates=('The paper prints its own examples; these were written for factlab.',)),
     Redo('final/fig2', '655 inconsistencies of 400 summaries of DeFacto', {}, 655, (), (COUNTS,)),

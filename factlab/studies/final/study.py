@@ -253,6 +253,7 @@ def claims_step(
     model: str,
     kind: Callable[[RejectedClaims], Method] = lambda method: method,  # what is done with claims at that threshold
     dev_of: Settings|None = None,  # whose development rows give the threshold; the settings' own when None
+    rows: Rows|Step|None = None,  # the test split when None
 ) -> Step:  # schema PREDICTIONS
     "Claims rejected below the threshold that is best on the development split."
     first = choosing(dev_of or settings)
@@ -260,7 +261,7 @@ def claims_step(
     source, form = claim_source(settings, model)
     method, dev = RejectedClaims(settings.load_verifier(settings.verifier), form=form), first.rows('dev')
     everything = asking(first, replace(method, threshold=math.inf), source, dev)
-    return asking(settings, AtThreshold(kind(method)), source, supports=asking(first, ClaimSupports(method), source, dev),
+    return asking(settings, AtThreshold(kind(method)), source, rows, supports=asking(first, ClaimSupports(method), source, dev),
                   matches=matching(first, everything, dev))
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c26b
