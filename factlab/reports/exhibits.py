@@ -133,9 +133,12 @@ def notebook_of(
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #e5
 def data_of(manifest: Mapping) -> str:
-    "The data set that a result is of, as it stands in file names; '' for the sample and for a result without data."
-    data = (manifest.get('parameters') or {}).get('data')
-    names = [Path(str(name)).stem for name in (data if isinstance(data, list) else [data]) if name not in (None, 'sample')]
+    """The data set that a result is of, as it stands in file names, and where its facts are of another one that as well; '' for the sample
+    and for a result without data."""
+    given = manifest.get('parameters') or {}
+    data = given.get('data')
+    every = [*(data if isinstance(data, list) else [data]), given.get('facts')]
+    names = [Path(str(name)).stem for name in every if name not in (None, 'sample')]
     return re.sub(r'[^\w-]+', '_', '+'.join(names))
 
 def result_stem(

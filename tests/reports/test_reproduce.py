@@ -989,6 +989,11 @@ def test_stale_results_are_made_again_as_they_were_made(tmp_path):
     assert "-p 'models=[]'" in remaking([('final/table4', data, '')], tmp_path)[0]  # no model was asked: none is to be
     write_exhibit('final/table4', cells, about={'parameters': {'models': {}, 'seed': 3}}, out=tmp_path)
     assert remaking([('final/table4', '', '')], tmp_path) == ['factlab reproduce final/table4 --seed 3']  # an older form took a dict
+    swapped = make_cells('final/counterfactual', [{'row': 'All facts, true', 'column': 'Detected', 'measured': .2, 'n': 4}])
+    about = {'parameters': {'data': 'sample', 'facts': 'entfa', 'limit': 4}}
+    assert write_exhibit('final/counterfactual', swapped, about=about, out=tmp_path).files[0].stem == 'counterfactual.entfa'
+    [command] = remaking([('final/counterfactual', 'entfa', '')], tmp_path)
+    assert command == 'factlab reproduce final/counterfactual -p facts=entfa --limit 4'
 
 
 def test_the_best_baseline_stands_beside_ours():
