@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures('no_key')
     (('oasis/tablec1', '-p', 'encoders=[tiny, bm52]'), 2, "did you mean 'bm25'?"),
     (('oasis/table6', '-p', 'retriever=bm25'), 2, "there is no encoder 'bm25': Known: tiny, retriever"),
     (('oasis/table4', '-p', 'extractors=[tiny, sentenses]'), 2, "did you mean 'sentences'?"),
-    (('final/table4', '--classifier', 't5:a/b?batch=0'), 2, 'a number above 0'),
+    (('final/table4', '--classifier', 't5:a/b?batch_tokens=0'), 2, 'a number above 0'),
     (('oasis/table8', '--verifier', 'mpnet?dtyp=float32'), 2, 'did you mean dtype?'),
     (('final/table4', '--data', 'finale'), 2, "did you mean 'final'?"),
     (('final/fig6', '-p', 'labels=nowhere.csv'), 3, 'it was given as labels')])
