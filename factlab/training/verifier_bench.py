@@ -73,6 +73,10 @@ def bench_pairs(
 KEPT_AT_ONCE = 20  # pairs between two visits to the file
 _FIRST = [('Owls hunt at night.', 'Owls hunt.')]  # loads the weights
 
+def _without_dtype(identity: object) -> object:
+    if isinstance(identity, Mapping): return {name: _without_dtype(value) for name, value in identity.items() if name != 'dtype'}
+    return identity
+
 def kept_scores(
     verifier: Verifier,
     rows: Sequence[Pair],
@@ -80,8 +84,9 @@ def kept_scores(
     label: str = '',  # of the progress
 ) -> tuple[np.ndarray, float]:  # P(ENT) of each pair, and seconds
     "Probabilities of these pairs: from the folder, or computed without the store and kept some pairs at a time."
-    file = folder/f'{digest([verifier.identity, list(rows)])[:32]}.json'
-    found, took = json.loads(file.read_text(encoding='utf-8')) if file.is_file() else ([], 0.0)
+    file = folder/f'{digest([_without_dtype(verifier.identity), list(rows)])[:32]}.json'
+    kept = json.loads(file.read_text(encoding='utf-8')) if file.is_file() else {}
+    found, took = kept.get('probabilities', []), kept.get('seconds', 0.0)
     if len(found) < len(rows): verifier.probabilities(_FIRST, False)
     with progress(total=len(rows), label=label, unit='pair') as bar:
         bar.update(len(found))
@@ -89,7 +94,7 @@ def kept_scores(
             start, part = time.perf_counter(), list(rows[len(found):len(found) + KEPT_AT_ONCE])
             found += verifier.probabilities(part, False)[:, 0].astype(float).tolist()
             took += time.perf_counter() - start
-            write_text(file, json.dumps([found, took]))
+            write_text(file, json.dumps({'label': label, 'pairs': len(rows), 'seconds': took, 'probabilities': found}))
             bar.update(len(part))
     return np.array(found), took
 

@@ -67,7 +67,7 @@ def test_a_killed_cell_goes_on_where_it_was(tmp_path):
     rows = invented().select('evidence', 'claim').rows()
     with pytest.raises(Killed): kept_scores(Words(most=2*KEPT_AT_ONCE), rows, tmp_path)
     file, = tmp_path.iterdir()
-    assert len(json.loads(file.read_text())[0]) == 2*KEPT_AT_ONCE
+    assert len(json.loads(file.read_text())['probabilities']) == 2*KEPT_AT_ONCE
     second = Words()
     found, took = kept_scores(second, rows, tmp_path)
     assert second.read == len(rows) - 2*KEPT_AT_ONCE and took > 0
