@@ -101,7 +101,7 @@ def test_a_cross_encoder_of_any_architecture_learns_and_is_an_nli_model_by_name(
     found = verifier.probabilities(ASKED, False)
     inputs = pair_inputs(verifier.tokenizer, ASKED, settings.max_tokens)
     with torch.inference_mode(): expected = seen[0].eval()(**inputs).logits.softmax(1).numpy()
-    assert np.allclose(found, expected, atol=1e-5 if full else 2e-3) and np.ptp(found[:, 0]) > 1e-4
+    assert np.allclose(found, expected, atol=1e-5 if full else 5e-3) and np.ptp(found[:, 0]) > 1e-4
 
 
 real, kept = cross_encoder.merged, cross_encoder.save_adapted

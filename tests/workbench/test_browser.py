@@ -74,8 +74,9 @@ def test_hostile_rows_and_answers_are_shown_as_text(browser, lab, checkout, tmp_
         mine.write_text('\n'.join(json.dumps({'id': text, 'text': text*3, 'summary': ' '.join(texts[:3]), 'gold': texts[:4]})
                                   for text in texts))
         model = f'openai:<img src=x onerror="window.hacked=6">?base_url={server.url}'
+        how = {'method': 'zero_shot'} if name == 'fig3' else {}  # whose predictions are the model's own words
         opened = Opened(browser, lab, with_parameters(checkout, name, f'hostile-{name}.ipynb', models=[model],
-                                                      judge=f'openai:judge?base_url={server.url}', data=str(mine), limit=3))
+                                                      judge=f'openai:judge?base_url={server.url}', data=str(mine), limit=3, **how))
         opened.run_all(f'hostile-{name}')
         page = opened.page
         assert not opened.errors()

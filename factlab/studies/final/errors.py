@@ -54,7 +54,7 @@ from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView, text_table
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching
+from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching, threshold_settings
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -65,7 +65,8 @@ def errors_entry(
     most: int|None = None,  # errors at the most; all when None
 ) -> Entry:  # about: predictions, and errors (schema ERRORS, `run` is the model's name)
     "A method's matches on the test rows, and a sample of its errors."
-    predicted = TABLE_ROWS[method].step(settings, model)
+    more = {'dev_of': threshold_settings(settings)} if method == 'rejected_claims' else {}
+    predicted = TABLE_ROWS[method].step(settings, model, **more)
     matched = matching(settings, predicted)
     errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=matched)
     return Entry(TABLE_ROWS[method].title, model, matched, about={'predictions': predicted, 'errors': errors})

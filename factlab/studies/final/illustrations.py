@@ -24,7 +24,7 @@ from ...reports.plots import BOXES, LINKS
 from ...reports.tables import UNITS
 from ...runs.plan import Done, Entry, Plan, Rows
 from ..base import check_models
-from .study import Settings, asking, check_methods, entry_of, matching
+from .study import Settings, asking, check_methods, entry_of, matching, threshold_settings
 
 # %% ../../../nbs/19_studies/01_final/04_illustrations.ipynb #pl1
 def illustration_plan(
@@ -53,7 +53,7 @@ def _with_errors(settings: Settings) -> pl.DataFrame:
 def _protocol_entry(settings: Settings, model: str, method: str) -> Entry:
     _with_errors(settings)
     check_methods(method)
-    return entry_of(settings, method, model)
+    return entry_of(settings, method, model, dev_of=threshold_settings(settings))
 
 MOST_SUMMARIES = 12  # to look at for one that shows duplicates
 

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'HINT_NOTE', 'load_labelled', 'Settings', 'choosing', 'asking', 'matching',
-           'choices', 'verdict_step', 'no_dev', 'chosen_step', 'claim_source', 'claims_step', 'TableRow', 'row_of',
-           'baselines_beside', 'check_methods', 'entry_of', 'table_entries', 'localization_plan', 'asked_prompts']
+           'choices', 'verdict_step', 'no_dev', 'chosen_step', 'claim_source', 'threshold_settings', 'claims_step',
+           'TableRow', 'row_of', 'baselines_beside', 'check_methods', 'entry_of', 'table_entries', 'localization_plan',
+           'asked_prompts']
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
@@ -248,6 +249,10 @@ def claim_source(
     return extractor.model.name, settings.claim_form(extractor.form)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c81faf46
+def threshold_settings(settings: Settings) -> Settings:
+    "Whose development rows give the thresholds of claims in figures: the data's own, or the sample's where the data have none."
+    return settings if settings.has_dev else replace(settings, data='sample', limit=None)
+
 def claims_step(
     settings: Settings,
     model: str,
