@@ -101,7 +101,7 @@ def parse_json(
     form: Callable[[str], str] = normal_text,  # of its texts
 ) -> Any:
     "The value of a JSON text. Raises `DataError` that names the place."
-    try: return cleaned(json.loads(text, object_pairs_hook=_once_each), form)
+    try: return cleaned(json.loads(text.lstrip('\ufeff'), object_pairs_hook=_once_each), form)  # files joined by cat have it within
     except json.JSONDecodeError as error:
         where = f'column {error.colno}' if '\n' not in text else f'line {error.lineno}, column {error.colno}'
         raise DataError(f'{place} is not whole JSON ({error.msg}, {where}). Correct it, or write the file again: it may be cut') from None

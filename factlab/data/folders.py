@@ -31,7 +31,7 @@ def page_text(
 def _not_read(file: Path, folder: Path) -> str|None:
     "Why a file is left out before it is opened."
     parts = file.relative_to(folder).parts
-    if any(part.startswith('.') or part == '__MACOSX' for part in parts): return 'hidden'
+    if any(part.startswith(('.', '~$')) or part == '__MACOSX' for part in parts): return 'hidden'
     return None if file.suffix.lower() in TEXT_KINDS else 'no .txt or .md'
 
 # %% ../../nbs/02_data/07_folders.ipynb #fo6

@@ -220,6 +220,7 @@ def proportion_interval(
     level: float = .95,
 ) -> Interval:  # without estimate or bounds when n is 0
     "A share with Wilson's interval. Raises `UsageError` when successes are a share, or lie outside 0 … n."
+    if isinstance(successes, bool) or n % 1: raise UsageError(f'{successes} of {n} are no counts: give whole numbers')
     if isinstance(successes, float) and (successes % 1 or successes == 1 < n):
         raise UsageError(f'{successes} of {n} looks like a share: give the number of successes, as proportion_interval(5, 10) for a half')
     low, high = proportion_bounds([successes], [n], level)

@@ -125,9 +125,10 @@ def _within(
     place = min(place, 0)  # tokens that do not make the text to the letter, and nothing stands before it
     low, high = (len(written[:at].encode('utf-8', 'surrogatepass')) for at in (start, end))
     kept = []
-    for each, size in zip(logprobs, map(len, made), strict=True):
-        if low <= place < high: kept.append(each)
-        place += size
+    for each, token in zip(logprobs, made, strict=True):
+        before = token[:max(0, low - place)]  # a server may drop the space that an answer's first token begins with
+        if place < high and place + len(token) > low and not before.strip(): kept.append(each)
+        place += len(token)
     return tuple(kept)
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #036ac020
@@ -177,9 +178,11 @@ def _json_mode(text: str, request: Request, dialect: Dialect, whole: bool) -> st
     return 'native' if not whole or follows(text, request.json_schema) else 'ignored'
 
 # %% ../../nbs/04_models/12_endpoint_answers.ipynb #6f1914b4
+_REASONING = ('reasoning_content', 'reasoning', 'thinking', 'reasoning_details')  # fields in which servers give it
+
 def _thought(message: Mapping, written: str, thinking: str, counts: Mapping[str, int]) -> dict:
     "What `meta` tells of the thinking: its tokens as reported, else their share of the text by length."
-    beside = next((message[name] for name in ('reasoning_content', 'reasoning') if isinstance(message.get(name), str)), '')
+    beside = next((message[name] for name in _REASONING if isinstance(message.get(name), str)), '')
     if counts['reasoning_tokens']: return {'reasoning_tokens': counts['reasoning_tokens']}
     if not (thinking or beside): return {}
     share = len(thinking or beside)/max(1, len(written) + (0 if thinking else len(beside)))
@@ -207,8 +210,8 @@ def read_answer(
     if written is None: raise Again(f'the answer has no content (finish_reason {ended!r})')
     text, thinking, open_ = split_thinking(written)
     thought, end = _thought(message, written, thinking, counts), _ending(text, request, dialect)
-    at, beside = written.rindex(text), isinstance(message.get('reasoning_content') or message.get('reasoning'), str)
-    if text != written or beside or end < len(text): logprobs = _within(logprobs, choice, written, at, at + end, beside)
+    at, beside = written.rindex(text), bool(counts['reasoning_tokens'] or any(message.get(name) for name in _REASONING))
+    logprobs = _within(logprobs, choice, written, at, at + end, beside)
     if ended is not None and str(ended).lower() not in _WHOLE | _CUT:
         return Response(text=text, finish_reason='error', error=f'the server broke the answer off (finish_reason {str(ended)!r})', **paid)
     cut = (str(ended).lower() in _CUT or open_) and end == len(text)

@@ -127,9 +127,9 @@ def paper_prompt(
 # %% ../../nbs/04_models/04_prompts.ipynb #7be06d84
 _NAMES = r'(?:\w{1,20}:)?(?:think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection)'
 _THOUGHT = re.compile(rf"""[\s\ufeff\u200b\u2060]*(?:<(?P<angle>{_NAMES})(?:\s[^<>]{{0,80}})?>|\[(?P<square>{_NAMES})\]|◁(?P<wing>{_NAMES})▷
-    |<\|(?P<begin>begin_of_|START_)(?P<bar>thought|thinking)\|>|(?P<channel>(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)
+    |<\|(?P<pipe>{_NAMES})\|>|<\|(?P<begin>begin_of_|START_)(?P<bar>thought|thinking)\|>|(?P<channel>(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)
     [^\n]{{0,80}}?<\|message\|>)|(?P<bare>(?-i:analysis(?=[A-Z]))))""", re.IGNORECASE | re.VERBOSE)
-_THOUGHT_END = re.compile(rf'</{_NAMES}>|\[/{_NAMES}\]|◁/{_NAMES}▷|<\|end_of_thought\|>|<\|END_THINKING\|>', re.IGNORECASE)
+_THOUGHT_END = re.compile(rf'</{_NAMES}>|\[/{_NAMES}\]|◁/{_NAMES}▷|<\|/{_NAMES}\|>|<\|end_of_thought\|>|<\|END_THINKING\|>', re.IGNORECASE)
 _AROUND = (re.compile(r'\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final[^\n]{0,80}?<\|message\|>'
                       r'|<\|(?:begin_of_solution|START_RESPONSE)\|>)'),
            re.compile(r'(?:<\|(?:return|end|im_end|eot_id|endoftext|end_of_solution|END_RESPONSE)\|>\s*)+\Z'))
@@ -139,8 +139,9 @@ def _ending(begun: re.Match) -> re.Pattern:
     if begun['channel']: return re.compile(r'<\|end\|>|(?=<\|start\|>|<\|channel\|>final)')
     if begun['bare']: return re.compile('assistantfinal')
     if begun['bar']: return _THOUGHT_END
-    left, right = ('</', '>') if begun['angle'] else ('[/', ']') if begun['square'] else ('◁/', '▷')
-    return re.compile(re.escape(left + (begun['angle'] or begun['square'] or begun['wing']) + right), re.IGNORECASE)
+    brackets = {'angle': ('</', '>'), 'square': ('[/', ']'), 'wing': ('◁/', '▷'), 'pipe': ('<|/', '|>')}
+    (name, (left, right)), = ((begun[kind], marks) for kind, marks in brackets.items() if begun[kind])
+    return re.compile(re.escape(left + name + right), re.IGNORECASE)
 
 def _quotes(before: str) -> bool:
     "Whether what follows stands in quotation marks or in code."

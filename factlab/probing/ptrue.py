@@ -57,6 +57,7 @@ PTRUE = Prompt(name='final/ptrue', version=2, fields=('question', 'answer', 'fir
 TRUTH_OPTIONS = ('CORRECT', 'INCORRECT')
 LETTERS = ('A', 'B')
 SPELLINGS = ('', ' ')  # a letter may come as a token with a leading space, and without
+_AROUND = ' *_\n"“\'([.:)]'  # may stand in a letter's token
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c8
 def _askable(questions: pl.DataFrame) -> tuple[pl.DataFrame, list[dict]]:
@@ -105,7 +106,7 @@ def top_masses(
     rest = max(0.0, 1 - math.fsum(reported.values()))
     unseen = min([*reported.values(), rest])
     spelled = [[space + letter for space in SPELLINGS] for letter in LETTERS]
-    known_a, known_b = (math.fsum(mass for token, mass in reported.items() if token.strip(' *_\n').upper() == letter) for letter in LETTERS)
+    known_a, known_b = (math.fsum(mass for token, mass in reported.items() if token.strip(_AROUND).upper() == letter) for letter in LETTERS)
     more_a, more_b = (min(rest, sum(word not in reported for word in words)*unseen) for words in spelled)
     return (known_a, known_b), (more_a, more_b)
 
@@ -134,12 +135,14 @@ def _order_of_choices(response: Response, swapped: bool) -> tuple:  # status, re
 
 def _order_of_top(response: Response, swapped: bool) -> tuple:
     if not response.ok: return 'failed', response.error, None, None, None
-    if not response.logprobs or not response.logprobs[0].top: return 'failed', 'the backend reports no log-probabilities', None, None, None
+    if not response.logprobs or not response.logprobs[0].top:
+        return 'failed', "the backend reports no log-probabilities, or none that can be placed in the answer", None, None, None
     (known, more) = top_masses(response.logprobs[0].top)
     if swapped: known, more = known[::-1], more[::-1]
     n = len(response.logprobs[0].top)
     if not sum(known): return 'unparsed', f'neither letter is among the {n} reported tokens', None, None, 0.0
-    if sum(known) + sum(more) < LEAST_MASS:
+    likeliest = max(response.logprobs[0].top, key=lambda each: each[1])[0].strip(_AROUND).upper()
+    if sum(known) < LEAST_MASS and likeliest not in LETTERS:
         return 'unparsed', f'the letters have {sum(known):.1%} of the mass, too little to be read', None, None, sum(known)
     missing = f'one letter is not among the {n} reported tokens' if not all(known) else ''
     return 'bounded' if missing else 'ok', missing, *share_bounds(*known, *more), sum(known)
@@ -202,9 +205,10 @@ SAMPLED = Schema('ptrue samples', {**PROBE.columns, 'samples': pl.Int64, 'unread
 def read_letter(
     text: str,
 ) -> str|None:  # 'A' or 'B'
-    "The letter that an answer begins with, if it is a letter that stands alone."
-    found = re.match(r'[\s*_"“\'(\[]{0,8}([AB])(?![\w\'’])', text)
-    return found[1] if found else None
+    "The letter that an answer begins with, if it stands alone, is not asked about, and the answer does not have the other one too."
+    letters = re.findall(r'(?<![\w\'’])[AB](?![\w\'’])', text)
+    found = re.match(r'[\s*_"“\'(\[]{0,8}([AB])(?![\w\'’]|[\s*_"”)\]]*\?)', text)
+    return found[1] if found and {found[1]} == {*letters} else None
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c34
 def _mean_interval(correct: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

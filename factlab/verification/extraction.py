@@ -73,13 +73,14 @@ _TEXT = r'(?:text|sentence|passage|paragraph|input|statement|article|document|an
 _NO_CLAIM = re.compile(
     r'(?:none|n/?a|nil|null|(?:there (?:is|was) )?nothing(?: (?:here )?to (?:extract|list|report|check|verify))?|not applicable'
     r'|(?:there (?:aren[’\']t|isn[’\']t|are|is|were)|i (?:can|could|did|do) ?not (?:see|find|identify)|i (?:see|find|found)'
-    rf'|(?:the|this) (?:given |provided )?{_TEXT} '
+    rf'|(?:it|(?:the|this) (?:given |provided )?{_TEXT}) '
     r"(?:contains?|makes?|has|states?|includes?|(?:does not|doesn[’']t|do not) (?:contain|make|have|state|include)))? ?"
-    r'(?:no|any) (?:(?:factual|verifiable|specific|explicit|clear|atomic|checkable|other|further|more|additional|such) )*'
+    r'(?:no|any|0|zero) (?:(?:factual|verifiable|specific|explicit|clear|atomic|checkable|other|further|more|additional|such) )*'
     r'(?:claims?|facts?|statements?|assertions?|factual information)'
     rf'(?: (?:(?:in|within|from|of) (?:the|this|that) (?:given |provided |above )?{_TEXT}'
     r'|(?:were |are |was |is |can be |could be |to |to be |that can be |that could be )?'
-    r'(?:made|found|present|stated|given|here|identified|listed?|extract(?:ed)?|verif(?:y|ied)|check(?:ed)?)))*)', re.IGNORECASE)
+    r'(?:made|found|present|stated|given|here|identified|listed?|extract(?:ed)?|verif(?:y|ied)|check(?:ed)?)))*'
+    r'(?:,? (?:because|since|as) .{1,150})?)', re.IGNORECASE)
 _ABOUT_IT = re.compile(rf'\W*(?:explanation|reason|note|because|since|it|this|that|the (?:given |provided )?{_TEXT})\b', re.IGNORECASE)
 
 _HEADING = re.compile(r'\W*(?:(?:extracted|factual|atomic|list of) )*(?:claims|facts|answer|output)\W*:\W*', re.IGNORECASE)
@@ -90,11 +91,13 @@ def says_no_claim(line: str) -> bool:
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a2
 _CANNOT = (r"(?:can(?: ?not|[’']t)|could ?n[o’']t|will not|won[’']t|must decline|decline"
+           r"|(?:will not|won[’']t) be able|(?:do not|don[’']t) feel comfortable|(?:must |have to )?refuse"
            r"|(?:am|[’']m|are|[’']re) (?:unable|not able|not comfortable))")
 _REFUSAL = re.compile(
     r"\W*(?:as an? (?:ai|artificial|large|language)\b"
     r"|(?:(?:i[’']m|i am|we[’']re|we are) (?:very |really |so )?(?:sorry|afraid)|sorry|(?:my )?apologies|i apologi[sz]e|unfortunately)"
     rf"(?:\W*$|\b.{{0,30}}\b(?:i|we) ?{_CANNOT}\b)"
+    r'|(?:i|we) (?:must|have to) (?:refuse|decline)\W*$'
     rf'|(?:i|we) ?{_CANNOT}(?: to)? '
     r'(?:(?:help|assist)(?: you| with| in|\W*$)|comply|fulfil|process|complete|answer|respond|extract|list|identify|provid|generat'
     r'|shar|produce|create|continue|do (?:that|this|so)\b))', re.IGNORECASE)
@@ -177,7 +180,7 @@ def _lettered(marks: Mapping[int, re.Match]) -> bool:
     if len(found) < 2 or ''.join(mark['letter'] for mark in found) not in _ALPHABETS: return False
     if found[0]['letter'] not in 'Aa': return False
     firsts = [re.split(r'\W', mark['rest'])[0] for mark in found]
-    named = all(first[:1].isupper() and len(first) > 1 and added_words('', first.lower()) for first in firsts)
+    named = all(len(first) > 1 and added_words('', first.lower()) for first in firsts)  # A. Smith, A. niger
     return len(found) > 2 or found[0]['close'] != '.' or not named or len({*firsts}) < len(firsts)
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a7
@@ -202,9 +205,15 @@ def answer_lines(text: str) -> list[str]:
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #a8
 def _lines_as_claims(lines: Sequence[str]) -> Parsed[list[str]]:
-    "Each line is a claim."
+    "Each line is a claim, but for one that announces a list."
     labels = list_labels(lines)
-    return Parsed([labels.get(at, line) for at, line in enumerate(lines)])
+    announced = bool(labels) and 0 not in labels and lines[0].endswith(':')
+    return Parsed([labels.get(at, line) for at, line in enumerate(lines) if at or not announced])
+
+def _unquoted(claims: Sequence[str]) -> list[str]:
+    "Claims that are written as the items of a list in JSON, without its marks."
+    if not any(claim.endswith('",') for claim in claims): return [*claims]
+    return [found[1] if (found := re.fullmatch(r'"([^"]+)",?', claim)) else claim for claim in claims]
 
 def _read(text: str, read: Callable[[list[str]], Parsed[list[str]]]) -> Parsed[list[str]]:
     "An answer, by the four steps; `read` is the last."
@@ -216,7 +225,7 @@ def _read(text: str, read: Callable[[list[str]], Parsed[list[str]]]) -> Parsed[l
     if (said := said_instead(lines)) is not None: return said
     parsed = read(lines)
     if not parsed.ok: return parsed
-    claims = (claim for claim in parsed.value if not (says_no_claim(claim) or says_refusal(claim)))
+    claims = (claim for claim in _unquoted(parsed.value) if not (says_no_claim(claim) or says_refusal(claim)))
     return Parsed(distinct_claims(claims), 'ok', parsed.reason)
 
 def parse_claims(

@@ -45,7 +45,7 @@ SEQ2SEQ_OPTIONS = {
     'chunk': Option(_chunk_option, None, "words of a document that are read at once, or whole; the form's own when not given"),
     'dtype': DTYPE._replace(default='float32'), 'device': DEVICE,
     'window': Option(above_zero, 2048, 'tokens that are read at once, document and claim together'),
-    'batch_tokens': Option(above_zero, 8192, 'tokens in a batch, with padding'),
+    'batch_tokens': Option(above_zero, 8192, 'tokens in a batch, with padding, a number above 0'),
     'revision': Option(str, None, 'branch, tag or commit of a model of the hub')}
 
 # %% ../../nbs/08_verification/04_seq2seq_verifier.ipynb #28471e55

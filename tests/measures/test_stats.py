@@ -169,6 +169,11 @@ def test_proportion_edges():
 @pytest.mark.parametrize(('share', 'n'), [(.5, 10), (1.0, 10), (np.float64(.914), 100), (2.5, 10)])
 def test_a_share_is_no_number_of_successes(share, n):
     with pytest.raises(UsageError, match='looks like a share: give the number of successes'): proportion_interval(share, n)
+
+
+@pytest.mark.parametrize('successes, n', [(True, 10), (5, 10.5)])
+def test_what_is_no_count_is_refused(successes, n):
+    with pytest.raises(UsageError, match='no counts'): proportion_interval(successes, n)
     assert proportion_interval(5.0, 10) == proportion_interval(5, 10) and proportion_interval(0.0, 10).estimate == 0
 
 

@@ -42,6 +42,7 @@ def test_text_without_marks_stays_as_it_is(text): assert split_thinking(text) ==
     '<seed:think>{}</seed:think>\n{}', '◁think▷{}◁/think▷{}', '<thinking type="deep">\n{}\n</thinking>\n\n{}', '[THINK]{}[/THINK]{}',
     '<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}<|return|>', 'analysis{}assistantfinal{}',
     '<|channel|>analysis<|message|>{}<|channel|>final <|constrain|>text<|message|>{}', '<|begin_of_thought|>{}<|end_of_thought|>{}',
+    '<|thinking|>{}<|/thinking|>{}',
     '<|START_THINKING|>{}<|END_THINKING|><|START_RESPONSE|>{}<|END_RESPONSE|>', '{}\n</think>\n\n{}<|im_end|>',
     '<think>It quotes "</think> Inaccurate". {}</think>{}'])
 def test_every_kind_of_thinking_is_taken_out(text):

@@ -8,7 +8,7 @@ import pytest
 from factlab.models.endpoint_answers import Refused, read_answer
 from factlab.models.endpoint_choices import read_single
 from factlab.models.endpoint_requests import Dialect
-from factlab.models.interface import Message, Request
+from factlab.models.interface import Message, Request, Response
 
 PAYLOADS = json.loads(Path(__file__).with_name('payloads.json').read_text(encoding='utf-8'))
 ASKED = (Message(role='user', content='A or B?'),)
@@ -35,6 +35,22 @@ def test_synonyms_of_stop_are_whole(said):
 def test_the_first_token_of_the_answer_is_found_behind_thinking(name):
     response = answered(name)
     assert response.text == 'A' and dict(response.logprobs[0].top)['A'] == pytest.approx(math.log(.95))
+
+
+def told(*tokens: str, **message: object) -> Response:
+    "What is read where a server reports these tokens, each with its own likelihood, and the answer A."
+    content = [{'token': token, 'logprob': math.log(.9), 'top_logprobs': [{'token': token, 'logprob': math.log(.9)}]} for token in tokens]
+    choice = {'message': {'content': 'A'} | message, 'finish_reason': 'stop', 'logprobs': {'content': content}}
+    return read_answer({'choices': [choice], 'usage': {}}, Request(messages=ASKED, top_logprobs=5), Dialect())
+
+
+@pytest.mark.parametrize('message', [
+    {}, {'reasoning_content': None}, {'thinking': 'B?'}, {'reasoning': {'text': 'B?'}}, {'reasoning_details': [{'text': 'B?'}]},
+    {'content': [{'type': 'thinking', 'thinking': 'B?'}, {'type': 'text', 'text': 'A'}]}])
+@pytest.mark.parametrize('tokens', [('B', '?', '</think>', 'A'), ('B', 'A'), ('B', '?', ' A'), ('A', '<|end|>'), (' A',)])
+def test_the_answers_tokens_are_found_wherever_a_server_puts_its_thinking(message, tokens):
+    response = told(*tokens, **message)
+    assert response.text == 'A' and [each.token.strip() for each in response.logprobs] == ['A']
 
 
 @pytest.mark.parametrize('name, mass', [('choices_space', .9201), ('choices_lower', .96)])

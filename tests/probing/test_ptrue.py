@@ -113,6 +113,14 @@ def test_a_missing_option_is_bounded_and_two_missing_are_unparsed():
     assert row['status'] == 'unparsed' and row['p_true'] is None and row['mass'] == 0
 
 
+@pytest.mark.parametrize('token, status', [
+    ('A.', 'ok'), ('A)', 'ok'), ('"A', 'ok'), ('**', 'unparsed'), ('\n', 'unparsed'), ('An', 'unparsed')])
+def test_a_letter_with_a_mark_is_that_letter_and_another_likeliest_token_is_none(token, status):
+    model = ScriptedModel('m', lambda _: top_response((token, .9), ('B', .06), ('A', .02)))
+    row = ptrue_exact(questions(('Who?', 'Ada', True)), model, False, reading='top').row(0, named=True)
+    assert row['status'] == status and row['p_first'] == (pytest.approx(.92/.98, abs=.02) if status == 'ok' else None)
+
+
 def test_an_endpoint_is_read_from_its_top_list():
     model = ScriptedModel('api', lambda request: top_response(('A', .6), ('B', .4)))
     model.identity = {'backend': 'openai'}
@@ -134,7 +142,8 @@ def test_failures_stay_in_their_rows():
 
 def test_no_log_probabilities_is_said():
     frame = ptrue_exact(questions(('Who?', 'Ada', True)), ScriptedModel('m', lambda _: 'A'), False, reading='top')
-    assert frame.select('status', 'reason').row(0) == ('failed', 'the backend reports no log-probabilities')
+    assert frame.select('status', 'reason').row(0) == (
+        'failed', 'the backend reports no log-probabilities, or none that can be placed in the answer')
 
 
 def test_empty_frames_keep_their_schemas():
@@ -214,6 +223,10 @@ def test_a_letter_is_read_only_where_it_stands_alone(text):
     letter = read_letter(text)
     assert letter in (None, 'A', 'B') and (letter is None or letter in text)
     assert read_letter('A' + 'x' + text) is None
+
+
+@pytest.mark.parametrize('text', ['A or B', 'A/B', 'A, no, B', 'A?', '**B**?', 'Either A or B'])
+def test_both_letters_or_a_question_are_no_answer(text): assert read_letter(text) is None
 
 
 def test_density_bands_take_documents_whole():

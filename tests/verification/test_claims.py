@@ -50,11 +50,21 @@ def test_a_lone_letter_is_part_of_a_name(letter, mark, name):
 
 
 @pytest.mark.parametrize('read', READERS)
+@pytest.mark.parametrize('answer, claims', [
+    ('A. niger is a fungus.\nB. cereus is a bacterium.', ['A. niger is a fungus.', 'B. cereus is a bacterium.']),
+    ('- "The mill closed.",\n- "It burned."', ['The mill closed.', 'It burned.']),
+    ('Sure! Here are the claims:\n- The mill closed.', ['The mill closed.']),
+    ('- "Stop," said Anna.\n- Ben stopped.', ['"Stop," said Anna.', 'Ben stopped.'])])
+def test_names_quotes_and_announcements(read, answer, claims): assert read(answer).value == claims
+
+
+@pytest.mark.parametrize('read', READERS)
 @pytest.mark.parametrize('answer', [
     'None', 'N/A', 'n/a.', 'No claims.', '(none)', 'There are no claims in this text.',
     'There are no factual claims in the given sentence.', '[]', '{"claims": []}',
     'The text does not make any claims.', 'The sentence contains no verifiable facts.', 'No factual claims were found.',
-    'I could not find any claims.', '- None',
+    'I could not find any claims.', '- None', 'It contains no factual statements.', '0 claims',
+    'No claims can be extracted from the text because it is a question.',
     'There are no claims in this text. It asks a question.', 'None\n\nExplanation: the sentence is a question.', '["None"]'])
 def test_no_claim_is_no_claim(read, answer):
     assert read(answer) == Parsed([]), answer
@@ -65,7 +75,8 @@ def test_no_claim_is_no_claim(read, answer):
     "I'm sorry, but I can't help with that.", 'I cannot assist with that request.', 'I’m unable to extract claims from this text.',
     "Sorry, I can't do that.",
     'As an AI language model, I cannot judge this.', 'I must decline to answer.', 'Unfortunately, I am not able to process this text.',
-    'My apologies, but I cannot comply.',
+    'My apologies, but I cannot comply.', "I won't be able to help with this.", 'I must refuse.',
+    'I do not feel comfortable extracting claims from this.',
     "I'm sorry, but I can't help with that.\nThe mill closed."])
 def test_a_refusal_is_unread_and_says_so(read, answer):
     assert read(answer).status == 'unparsed' and 'refused' in read(answer).reason
