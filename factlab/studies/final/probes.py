@@ -60,17 +60,7 @@ from ...reports.theme import PALETTE, WIDTH, drawable, load_altair, save_chart, 
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
 from .errors import SortedErrors, errors_entry, failure_note, labels_step, sorted_errors, sorting_step
-from factlab.studies.final.study import (
-    BASELINES,
-    Settings,
-    asking,
-    check_methods,
-    chosen_step,
-    claims_step,
-    load_labelled,
-    matching,
-    threshold_settings,
-)
+from .study import BASELINES, Settings, asking, check_methods, chosen_step, figure_claims, load_labelled, matching
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c6
 def load_questions(
@@ -497,7 +487,7 @@ def detector_step(
     "What a detector finds in summaries of these rows. Raises `UsageError` for another method."
     if method not in DETECTORS: raise UsageError(f'the counterfactual test has no detector {method!r}: take {", ".join(DETECTORS)}')
     if method == 'factscore': return asking(settings, settings.pipeline, model, rows)
-    if method == 'rejected_claims': return claims_step(settings, model, dev_of=threshold_settings(settings), rows=rows)
+    if method == 'rejected_claims': return figure_claims(settings, model, rows)
     return chosen_step(settings, method, model, rows=rows)
 
 def counterfactual_plan(

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['TABLE_ROWS', 'METHODS', 'BASELINES', 'HINT_NOTE', 'load_labelled', 'Settings', 'choosing', 'asking', 'matching',
            'choices', 'verdict_step', 'no_dev', 'chosen_step', 'claim_source', 'threshold_settings', 'claims_step',
-           'TableRow', 'row_of', 'baselines_beside', 'check_methods', 'entry_of', 'table_entries', 'localization_plan',
-           'asked_prompts']
+           'figure_claims', 'TableRow', 'row_of', 'baselines_beside', 'check_methods', 'entry_of', 'table_entries',
+           'localization_plan', 'asked_prompts']
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c2
 import math
@@ -268,6 +268,10 @@ def claims_step(
     everything = asking(first, replace(method, threshold=math.inf), source, dev)
     return asking(settings, AtThreshold(kind(method)), source, rows, supports=asking(first, ClaimSupports(method), source, dev),
                   matches=matching(first, everything, dev))
+
+def figure_claims(settings: Settings, model: str, rows: Rows|Step|None = None) -> Step:  # schema PREDICTIONS
+    "Claims rejected in a figure, which needs no development rows of the data."
+    return claims_step(settings, model, dev_of=threshold_settings(settings), rows=rows)
 
 # %% ../../../nbs/19_studies/01_final/01_study.ipynb #c26b
 @dataclass(frozen=True)
