@@ -293,9 +293,11 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
 def _passage_doubt(passage: str, claim: str) -> str|None:
     "Why a passage that seems to support a claim may not support it."
     if word := disowning_word(passage, claim): return f'speaks of "{word}"'
+    added = added_words(passage, claim)
+    if names := [word for word in added if word[0].isupper() or word[0].isdigit()]: return f'lacks "{names[0]}" of the claim'
     if (sentence := copied_sentence(passage, claim)) is None: return None
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
-    if words := added_words(passage, claim): return f'lacks "{words[0]}" of the claim'
+    if added: return f'lacks "{added[0]}" of the claim'
     words = changed_order(sentence, claim)
     return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None
 

@@ -434,7 +434,7 @@ def test_a_low_search_score_is_warned_of():
 
 
 def test_a_claim_that_is_supported_unsurely_is_told():
-    found = verify_text('Owls hunt.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=Says((.6, .3, .1)))))
+    found = verify_text('The bridge at Marl opened.', BRIDGE, **(BY_WORDS | dict(retriever='tiny', verifier=Says((.6, .3, .1)))))
     assert found.claims['outcome'].to_list() == ['supported'] and found.texts['verdict'].item() == 'undecided'
     assert verdict_report(found, width=200).startswith(
         'UNDECIDED: 1 claim, 1 supported, 0 contradicted, 0 not in the evidence (supported with a probability below 0.984: 1 of 1).')
@@ -490,7 +490,7 @@ def test_a_text_is_not_factual_where_its_claims_lose_a_link(text, claims, why):
     class Splits:
         name, identity = 'splits', {}
         def extract(self, texts, store=None): return [Parsed(claims) for _ in texts]
-    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': ['Anything.']})
+    known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': [' '.join(claims)]})
     found = verify_texts(pl.DataFrame({'id': ['t'], 'text': [text]}), known, Splits(), 'tiny', Says((.99, .005, .005)), store=False)
     assert found.claims['outcome'].to_list() == ['supported']*len(claims) and found.texts['verdict'].item() == 'undecided'
     assert why in found.texts['reason'].item()
@@ -550,8 +550,12 @@ def test_claims_whose_passages_call_themselves_untrue_are_named():
     ('The mill burned. The council planned to build a tower.', 'The council built a tower.', 'has "planned", which the claim leaves out'),
     ('The dam broke in 1911. In 1934 Clara Venn beat Otto Brandt.', 'In 1934 Otto Brandt beat Clara Venn.',
      'has "beat" before "Brandt", which the claim turns round'),
-    ('The tunnel is 3.4 kilometres long and was dug by hand.', 'The tunnel is 3.4 miles long.', 'lacks "miles" of the claim')])
-def test_a_text_is_not_factual_where_a_claim_copies_a_sentence_and_says_another_thing(passage, claim, why):
+    ('The tunnel is 3.4 kilometres long and was dug by hand.', 'The tunnel is 3.4 miles long.', 'lacks "miles" of the claim'),
+    ('Because rivers were diverted, the Dead Sea has sunk since the 1960s.', 'Diverted water has lowered the Bolivia Sea.',
+     'lacks "Bolivia" of the claim'),
+    ('Because rivers were diverted, the Dead Sea has sunk since the 1960s.', 'Diverted water has lowered the Dead Sea since the 1970s.',
+     'lacks "1970" of the claim')])
+def test_a_text_is_not_factual_where_a_claim_says_another_thing_than_its_passage(passage, claim, why):
     known = pl.DataFrame({'id': ['p'], 'page': ['p'], 'text': [passage]})
     options = dict(extractor='sentences', retriever='tiny', verifier=Says((.99, .005, .005)), store=False)
     found = verify_text(claim, known, **options)
@@ -579,13 +583,14 @@ def test_a_claim_that_repeats_a_name_is_not_verified():
 @settings(deadline=None, max_examples=60)
 def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
     "Any labels of the passages: factual needs sure support for every claim, except by the paper's rule."
+    names = ('amber', 'birch', 'cedar', 'denim', 'ember', 'fern')
     class Labelled:
         name, identity = 'labelled', {}
-        def extract(self, texts, store=None): return [Parsed([f'claim {at}' for at in range(len(labels))])]
+        def extract(self, texts, store=None): return [Parsed([f'claim {names[at]}' for at in range(len(labels))])]
         def probabilities(self, pairs, store=None):
             row = [chance, (1 - chance)/2, (1 - chance)/2]
             return np.array([np.roll(row, int(evidence.split()[-1])) for evidence, _ in pairs], np.float32).reshape(-1, 3)
-    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {at} has {label}') for at, found in enumerate(labels)
+    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {names[at]} has {label}') for at, found in enumerate(labels)
                              for rank, label in enumerate(found)] or [dict(id='x', page='p', text='nothing 1')])
     parts = Labelled()
     found = verify_texts(pl.DataFrame({'id': ['t'], 'text': ['claim']}), passages, parts, 'bm25', parts, method=method, store=False)
