@@ -49,7 +49,7 @@ from .size_curves import curve_cells
 from .study import UNDECIDED
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #d3ec3a15
-ONE_FOOTING = '{} over its three labels'  # a metric: the printed mean, over as many classes as the data have
+ONE_FOOTING = '{} over the labels of the data'  # a metric: the printed mean, over as many classes as the data have
 
 def footing_cells(
     exhibit: str,  # 'fhsum/table1' or 'fhsum/table2'

@@ -194,7 +194,7 @@ def wording_cells(
     entries: Iterable[Entry],
 ) -> pl.DataFrame:  # schema CELLS
     "How many of each method's prompts are in factlab's wording although another was asked for."
-    name = 'prompts in our wording'
+    name = 'prompts of factlab'
     return make_cells(exhibit, [{
         'row': entry.method, 'column': f'{entry.label or entry.model} {name}', 'model': entry.model, 'method': entry.method,
         'metric': name, 'kind': 'count', 'status': 'measured', 'measured': sum(prompt.source == 'ours' for prompt in asked_prompts(entry))}

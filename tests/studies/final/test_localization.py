@@ -192,13 +192,13 @@ def test_rows_in_our_wording_are_named(settings, monkeypatch):
     prompts = {name: replace(prompt, source='paper') for name, prompt in (('cot', COT[0]), ('zero_shot', ZERO_SHOT[0]))}
     asked = {'cot': (prompts['cot'],), 'zero_shot': (prompts['zero_shot'],), 'self_cot': (BINARY, prompts['cot']), 'factscore': (DETECT,)*3}
     monkeypatch.setattr(localization, 'asked_prompts', lambda entry: asked[entry.about['key']])
-    methods, wording = ['cot', 'zero_shot', 'self_cot', 'factscore'], 'prompts in our wording'
+    methods, wording = ['cot', 'zero_shot', 'self_cot', 'factscore'], 'prompts of factlab'
     assert cells_of(settings, ['detector'], methods).filter(metric=wording).is_empty()
     plan = Plan('final/table4', {'prompts': 'paper', 'seed': 0}, table_entries(settings, ['detector'], methods)[0])
     found = wording_cells('final/table4', plan.entries)
     assert localization.localization_cells(plan, execute(plan, store=False)).filter(metric=wording).equals(found)
     assert found.select('row', 'measured').rows() == [('CoT', 0), ('Zero-Shot', 0), ('Self + CoT', 1), ('FactScore', 3)]
-    assert set(found['column']) == {'detector prompts in our wording'}
+    assert set(found['column']) == {'detector prompts of factlab'}
 
 
 def test_labels_that_name_nothing_have_a_column():

@@ -180,7 +180,7 @@ def test_paper_asks_what_is_published_and_nothing_of_ours(theirs, parts):
     assert any(label.endswith('_hint') for label in published)
     assert not {request.label for request in asked if request.label.startswith('final/')} - published
     cells = localization_cells(plan, done)
-    assert cells.filter(metric='prompts in our wording')['measured'].to_list() == [0]*len(methods)
+    assert cells.filter(metric='prompts of factlab')['measured'].to_list() == [0]*len(methods)
 
 
 @pytest.mark.parametrize('planned', [localization_plan, noise_plan])
@@ -243,7 +243,7 @@ def test_a_prompt_without_a_file_stays_ours_and_is_counted(printed, parts):
     for file in Path(printed).glob('*.txt'):
         if file.stem != 'detect': file.unlink()
     plan = localization_plan(models=['detector'], methods=['factscore'], prompts=printed, limit=2, loaded=parts, retry_unparsed=False)
-    cells = localization_cells(plan, execute(plan, store=False)).filter(metric='prompts in our wording')
+    cells = localization_cells(plan, execute(plan, store=False)).filter(metric='prompts of factlab')
     assert cells.select('row', 'measured').row(0) == ('FactScore', 2)
     assert {label: said for label, said in reworded(parts).items() if label in (DETECT.name, MERGE.name, DECOMPOSE.name)} == {
         DETECT.name: True, MERGE.name: False, DECOMPOSE.name: False}
