@@ -610,9 +610,9 @@ def stale_results(
         if not there: found.append((exhibit.id, '', 'no result'))
         if exhibit.plan is None: continue
         for data, manifest in there.items():
-            if not (wrong := _differs(exhibit, manifest)): continue
-            found.append((exhibit.id, data, wrong))
-            if wrong.startswith('of plan '): others[found[-1]] = exhibit.id, manifest['parameters'], manifest['plan']
+            wrong, comparable = _differs(exhibit, manifest)
+            if wrong: found.append((exhibit.id, data, wrong))
+            if comparable: others[found[-1]] = exhibit.id, manifest['parameters'], manifest['plan']
     if not others: return found
     with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as alone:  # models keep the arithmetic that they once found
         same = dict(zip(others, alone.submit(_made_elsewhere, list(others.values())).result(), strict=True))
@@ -624,13 +624,13 @@ def without_plan(
     "How many measured results are of exhibits that have no plan, and cannot be compared."
     return sum(len(manifests_of(figures_dir(out), exhibit)) for exhibit in catalog() if exhibit.plan is None and exhibit.status != 'exact')
 
-def _differs(exhibit: Exhibit, manifest: Mapping) -> str:
-    "What tells a result's plan from today's; '' where they are the same."
+def _differs(exhibit: Exhibit, manifest: Mapping) -> tuple[str, bool]:
+    "What tells a result's plan from today's, '' where they are the same, and whether another arithmetic may be the reason."
     made = manifest.get('plan')
-    if made is None: return OLD_FORMAT
+    if made is None: return OLD_FORMAT, False
     try: today = exhibit.plan(**manifest['parameters']).digest
-    except (FactlabError, TypeError) as error: return f'its plan cannot be made here: {error}'
-    return '' if today == made else f'of plan {made}, now {today}'
+    except (FactlabError, TypeError) as error: return f'its plan cannot be made here: {error}', False
+    return ('', False) if today == made else (f'of plan {made}, now {today}', True)
 
 def _made_elsewhere(results: list[tuple[str, dict, str]]) -> list[bool]:  # exhibit, parameters, plan
     "Whether a machine with the other arithmetic makes these plans."

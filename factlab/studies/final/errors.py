@@ -54,7 +54,7 @@ from ...reports.plots import comparison_chart
 from ...reports.tables import CELLS, TableView, text_table
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
 from ..base import check_models, check_whole_number
-from .study import METHODS, TABLE_ROWS, Settings, asking, check_methods, matching, threshold_settings
+from .study import METHODS, Settings, asking, check_methods, entry_of, threshold_settings
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #c4
 def errors_entry(
@@ -65,11 +65,10 @@ def errors_entry(
     most: int|None = None,  # errors at the most; all when None
 ) -> Entry:  # about: predictions, and errors (schema ERRORS, `run` is the model's name)
     "A method's matches on the test rows, and a sample of its errors."
-    more = {'dev_of': threshold_settings(settings)} if method == 'rejected_claims' else {}
-    predicted = TABLE_ROWS[method].step(settings, model, **more)
-    matched = matching(settings, predicted)
-    errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=matched)
-    return Entry(TABLE_ROWS[method].title, model, matched, about={'predictions': predicted, 'errors': errors})
+    entry = entry_of(settings, method, model, dev_of=threshold_settings(settings))
+    predicted = entry.about['predictions']
+    errors = asking(settings, FoundErrors(model, side, most), None, predictions=predicted, matches=entry.step)
+    return replace(entry, about={'predictions': predicted, 'errors': errors})
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #who2
 class SortedErrors(NamedTuple):
