@@ -47,10 +47,13 @@ def word_stem(
 
 # %% ../../nbs/01_text/05_word_forms.ipynb #wf8
 _SIGNS = str.maketrans({'%': ' percent ', '$': ' dollars ', '£': ' pounds ', '€': ' euros ', '&': ' and '})
+_SHORT = {'bn': 'billion', 'tn': 'trillion', 'k': 'thousand', 'm': 'million'}
+_SHORTENED = re.compile(r'(?<=\d) ?(bn|tn)\b|(?<=\d)(k)\b|(?<=[$£€])(?P<sum>\d[\d.,]*) ?(m)\b')  # 3m is money or metres
 
 def written_words(text: str) -> list[str]:
     "The words and numbers of a text as they are written. What follows an apostrophe is a word of its own."
-    plain = apart(plain_text(text)).translate(_SIGNS)
+    plain = _SHORTENED.sub(lambda found: f'{found["sum"] or ""} {_SHORT[found[found.lastindex]]}', apart(plain_text(text)))
+    plain = plain.translate(_SIGNS)
     plain = re.sub(r'\b(?:[A-Za-z]\.){2,}', lambda found: found[0].replace('.', '') + ' ', plain)
     found = re.findall(r'\d+(?:[.,]\d+)*|[^\W\d_]+', re.sub(r"n't\b", ' not', plain))
     def cased(word: str) -> bool: return word[0].isdigit() or word.lower() != word.upper()

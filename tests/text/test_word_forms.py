@@ -38,6 +38,10 @@ def test_a_number_in_words_is_the_number_in_digits(tens, ones):
 @pytest.mark.parametrize('text, claim, added', [
     ('It cost 3.5 million.', 'It cost 3,500,000.', []), ('It cost 3,500,000.', 'It cost 3.5 million.', []),
     ('It cost 3 million.', 'It cost 3 billion.', ['billion']),
+    ('It cost $1.2bn.', 'It cost 1.2 billion dollars.', []), ('It cost 1.2 billion dollars.', 'It cost $1.2bn.', []),
+    ('It cost £3m.', 'It cost 3 million pounds.', []), ('It is 3m long.', 'It is 3 million long.', ['million']),
+    ('It has 12k members.', 'It has 12,000 members.', []), ('It cost £3m.', 'It cost £3bn.', ['billion']),
+    ('It cost €2 tn.', 'It cost 2,000 billion euros.', []), ('Bn 7 and 3 kings', '3 kings', []),
     ('A Swedish town.', 'The town lies in Sweden.', []), ('A town in the Netherlands.', 'A Dutch town.', []),
     ('A Swedish town.', 'A Danish town.', ['Danish']),
     ('It lost 12%.', 'It lost 12 percent.', []), ('On 3 Dec 1931.', 'In December 1931.', []),
