@@ -215,6 +215,13 @@ def _unquoted(claims: Sequence[str]) -> list[str]:
     if not any(claim.endswith('",') for claim in claims): return [*claims]
     return [found[1] if (found := re.fullmatch(r'"([^"]+)",?', claim)) else claim for claim in claims]
 
+def _tabled(lines: Sequence[str]) -> Parsed[list[str]]:
+    "The claims of a table in Markdown: the only column that has words in each row."
+    rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines[1:]]  # the first line has the titles
+    columns = list(zip(*rows, strict=True)) if len({*map(len, rows)}) == 1 else []
+    worded = [column for column in columns if all(any(map(str.isalpha, cell)) for cell in column)]
+    return Parsed(list(worded[0])) if len(worded) == 1 else unparsed(f'a table of which no column is the claims: {lines[0][:80]!r}')
+
 def _read(text: str, read: Callable[[list[str]], Parsed[list[str]]]) -> Parsed[list[str]]:
     "An answer, by the four steps; `read` is the last."
     answer, _, open_ = split_thinking(text)
@@ -223,7 +230,8 @@ def _read(text: str, read: Callable[[list[str]], Parsed[list[str]]]) -> Parsed[l
     if found is not None: return found
     if not (lines := answer_lines(unfenced(answer))): return unparsed('the answer is empty')
     if (said := said_instead(lines)) is not None: return said
-    parsed = read(lines)
+    table = [line for line in lines if line.startswith('|') and line.endswith('|')]
+    parsed = _tabled(table) if len(table) > 1 else read(lines)
     if not parsed.ok: return parsed
     claims = (claim for claim in _unquoted(parsed.value) if not (says_no_claim(claim) or says_refusal(claim)))
     return Parsed(distinct_claims(claims), 'ok', parsed.reason)

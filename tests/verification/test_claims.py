@@ -204,3 +204,14 @@ def test_sentences_and_unread_claims_stay(words):
     sentences = distinct_claims(split_sentences(text))
     assert without_repeats(text, Parsed(sentences)) == Parsed(sentences)
     assert without_repeats(text, Parsed(None, 'failed', 'late')) == Parsed(None, 'failed', 'late')
+
+
+@pytest.mark.parametrize('answer, claims', [
+    ('| # | Claim |\n|---|---|\n| 1 | The dam was built in 1931. |\n| 2 | It fell. |', ['The dam was built in 1931.', 'It fell.']),
+    ('Here they are:\n\n| Claim |\n| :-- |\n| The dam fell. |\n| It is 40 m high. |', ['The dam fell.', 'It is 40 m high.']),
+    ('| Claim | Source |\n|---|---|\n| The dam was built. | sentence one |', None),
+    ('| Claim |\n|---|\n| The dam | fell. |\n| It burned. |', None)])
+def test_claims_in_a_table_are_read_where_one_column_has_them(answer, claims):
+    for parse in (parse_claims, parse_listed):
+        parsed = parse(answer)
+        assert parsed.value == claims if claims else parsed.status == 'unparsed' and 'table' in parsed.reason
