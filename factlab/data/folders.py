@@ -54,6 +54,8 @@ def read_folder(
         try: texts[name] = page_text(file.read_bytes(), name, encoding)
         except DataError as error: left_out[name] = str(error).removeprefix(name).lstrip(': ').partition('. ')[0]
         except OSError as error: left_out[name] = f'cannot be read ({error.strerror})'
+    blank = {name: 'empty' for name, text in texts.items() if not text.strip()}
+    texts, left_out = {name: text for name, text in texts.items() if name not in blank}, left_out | blank
     if texts: return Pages(texts, left_out)
     note = f' ({left_out_note(left_out)})' if left_out else ''
     raise DataError(f'{folder} holds no .txt or .md files that can be read{note}: give a folder of texts in UTF-8, or name their encoding')

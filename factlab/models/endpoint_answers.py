@@ -212,8 +212,9 @@ def read_answer(
     thought, end = _thought(message, written, thinking, counts), _ending(text, request, dialect)
     at, beside = written.rindex(text), bool(counts['reasoning_tokens'] or any(message.get(name) for name in _REASONING))
     logprobs = _within(logprobs, choice, written, at, at + end, beside)
-    if ended is not None and str(ended).lower() not in _WHOLE | _CUT:
-        return Response(text=text, finish_reason='error', error=f'the server broke the answer off (finish_reason {str(ended)!r})', **paid)
+    if str(ended).lower() not in _WHOLE | _CUT:
+        why = 'did not say that the answer is whole' if ended is None else 'broke the answer off'
+        return Response(text=text, finish_reason='error', error=f'the server {why} (finish_reason {ended!r})', **paid)
     cut = (str(ended).lower() in _CUT or open_) and end == len(text)
     reason = f'all {paid["completion_tokens"]} tokens went into thinking: raise thinking_tokens' if cut and not text and thought else None
     meta = {'system_fingerprint': payload.get('system_fingerprint'), 'served_model': payload.get('model'), 'refusal': bool(refusal),

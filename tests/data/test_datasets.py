@@ -124,7 +124,7 @@ def test_a_body_without_a_length_is_taken_when_its_checksum_is_right(toy, server
 
 def test_a_server_that_trickles_is_given_up(toy, server, tmp_path):
     server.mood = 'trickle'
-    with pytest.raises(DataError, match='too slowly'): files.get('toy', 'a.jsonl', timeout=0.1)
+    with pytest.raises(DataError, match='too slowly'): files.get('toy', 'a.jsonl', timeout=0.5)
     assert not leftovers(tmp_path/'home')
 
 

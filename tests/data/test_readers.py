@@ -164,6 +164,13 @@ def test_a_folder_names_what_it_leaves_out(folder):
     assert left_out_of('sample') == left_out_of(folder/'mill.txt') == {}
 
 
+def test_a_folder_of_empty_files_says_so(tmp_path):
+    for name in ('a.txt', 'b.md'): (tmp_path/name).write_text(' \n')
+    with pytest.raises(DataError, match=r'2 files were left out: a.txt \(empty\); b.md \(empty\)'): read_folder(tmp_path)
+    (tmp_path/'c.txt').write_text('The mill closed.')
+    assert read_folder(tmp_path).left_out == {'a.txt': 'empty', 'b.md': 'empty'}
+
+
 def test_a_folder_of_nothing_to_read_says_what_it_holds(folder):
     for name in ('mill.txt', 'tide.txt'): (folder/name).unlink()
     with pytest.raises(DataError, match='no .txt or .md files that can be read .5 files were left out: .*name their encoding'):

@@ -31,6 +31,13 @@ def test_synonyms_of_stop_are_whole(said):
     assert response.ok and response.finish_reason == 'stop'
 
 
+@pytest.mark.parametrize('said', [None, 'network_error'])
+def test_an_answer_that_no_server_calls_whole_is_not(said):
+    choice = PAYLOADS['finish_error']['choices'][0] | {'finish_reason': said}
+    response = read_answer(PAYLOADS['finish_error'] | {'choices': [choice]}, Request(messages=ASKED), Dialect())
+    assert not response.ok and response.text == 'The mill clo' and repr(said) in response.error
+
+
 @pytest.mark.parametrize('name', [name for name in PAYLOADS if name.startswith(('think', 'reasoning'))])
 def test_the_first_token_of_the_answer_is_found_behind_thinking(name):
     response = answered(name)

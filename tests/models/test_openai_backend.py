@@ -274,7 +274,7 @@ def test_greedy_sends_no_seed_and_repeats_have_seeds_of_their_own():
 
 
 def test_missing_logprobs_are_marked():
-    with MisbehavingServer(lambda call: raw('{"choices": [{"message": {"content": "x"}}]}')) as server:
+    with MisbehavingServer(lambda call: raw('{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}')) as server:
         assert one(server, request=question('x', top_logprobs=2)).meta['logprobs'] == 'missing'
 
 
