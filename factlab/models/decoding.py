@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from fastcore.basics import patch
@@ -442,6 +442,21 @@ def order_jobs(
     return sorted(families.values(), key=lambda family: (-jobs[family[0]].cost, family[0]))
 
 # %% ../../nbs/04_models/07_decoding.ipynb #c41
+class _Pass(NamedTuple):
+    "Prompts that are read together: prefixes of families, once each, and what is left of every prompt."
+    rows: tuple[int, ...] = ()
+    families: frozenset[int] = frozenset()
+    shared: int = 0  # tokens of the longest prefix
+    rest: int = 0    # tokens of the longest remainder
+
+    def with_row(self, row: int, family: int, shared: int, rest: int) -> '_Pass':
+        return _Pass((*self.rows, row), self.families | {family}, max(self.shared, shared), max(self.rest, rest))
+
+    def fits(self, tokens: int) -> bool:
+        "Are no more tokens read, and at most four times as many held, since each prompt holds a copy of its prefix?"
+        read, held = len(self.families)*self.shared + len(self.rows)*self.rest, len(self.rows)*(self.shared + self.rest)
+        return read <= tokens and held <= 4*tokens
+
 @dataclass
 class Reader:
     "Reads prompts into a cache, those with a common prefix together."
@@ -461,16 +476,17 @@ class Reader:
 
     def groups(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
         "Positions of prompts in groups that are read in one pass each, in order; prompts that share a prefix are a group of their own."
-        families = self._families(prompts)
-        groups = []
-        for together in (False, True):
-            group, width = [], 0
-            for row in [row for family in families if (len(family) > 1) == together for row in family]:
-                own = len(prompts[row]) - self.skip
-                if group and max(width, own)*(len(group) + 1) > self.chunk_tokens: groups.append(group); group, width = [], 0
-                group, width = [*group, row], max(width, own)
-            if group: groups.append(group)
-        return groups
+        families = sorted(self._families(prompts), key=lambda family: len(family) > 1)
+        passes = [_Pass()]
+        for number, family in enumerate(families):
+            together = len(family) > 1
+            shared = common_prefix([prompts[row] for row in family]) - self.skip if together else 0
+            for row in family:
+                more = row, number, shared, len(prompts[row]) - self.skip - shared
+                last, longer = passes[-1], passes[-1].with_row(*more)
+                alone = bool(last.rows) and (not longer.fits(self.chunk_tokens) or together != bool(last.shared))
+                passes[-1:] = [last, _Pass().with_row(*more)] if alone else [longer]
+        return [list(each.rows) for each in passes if each.rows]
 
 # %% ../../nbs/04_models/07_decoding.ipynb #c43
 @patch
