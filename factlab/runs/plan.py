@@ -177,6 +177,7 @@ class _Together:
     "Runs steps, each in a thread of its own until it asks or is done, one at a time."
     def __init__(self):
         self.changed, self.running, self.turn = threading.Condition(), 0, threading.Lock()
+        self.over = False                              # nobody answers any more
         self.calls: list[_Call] = []                   # of steps that wait
         self.done: list[tuple[Step, Run|BaseException]] = []
 
@@ -197,7 +198,9 @@ class _Together:
         asked: list[tuple[Model, Response]] = []
         def through(requests: Sequence[Request], model: Model, store: StoreChoice) -> list[Response]:
             call = _Call(step, requests, model, store)
-            with self.changed: self.calls.append(call)
+            with self.changed:
+                if self.over: raise RunError('interrupted')
+                self.calls.append(call)
             self.count(-1)
             self.turn.release()
             try: answers = call.future.result()
@@ -205,7 +208,9 @@ class _Together:
             asked.extend((model, answer) for answer in answers)
             return answers
         try:
-            with self.turn, asking_through(through): result: Run|BaseException = work(asked)
+            with self.turn, asking_through(through):
+                if self.over: raise RunError('interrupted')
+                result: Run|BaseException = work(asked)
         except BaseException as error: result = error  # noqa: BLE001  raised again by `execute`
         with self.changed: self.done.append((step, result))
         self.count(-1)
@@ -292,7 +297,8 @@ def execute(
 
 # %% ../../nbs/06_runs/02_plan.ipynb #9b46d517
 def _give_up(calls: Sequence[_Call], together: _Together) -> None:
-    "Nobody will answer any more: steps that wait end."
+    "Nobody will answer any more: steps that wait end, and those that ask from now on."
+    with together.changed: together.over = True
     for call in [*calls, *together.calls]:
         if not call.future.done(): call.future.set_exception(RunError('interrupted'))
 

@@ -1,9 +1,11 @@
 """Plans: what a step is, how steps are carried out together, and that a dry run sends nothing and counts what is sent later."""
+import os
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -213,6 +215,28 @@ def test_no_rows_are_said_before_anything_is_asked(run):
     model = Batches()
     with pytest.raises(RunError, match="'nothing' has no rows for asks"): run(Step(Asks(), Rows('nothing', CLAIMS.frame.head(0)), model))
     assert not model.batches
+
+
+LATE = """
+import _thread, time
+from test_plan import CLAIMS, Asks, Batches, Step, execute
+
+class Late(Asks):
+    def predict(self, *given, **more):
+        _thread.interrupt_main()
+        time.sleep(.3)  # the interrupt comes before the question
+        return super().predict(*given, **more)
+
+try: execute(*[Step(Late(name=f'late{at}'), CLAIMS, Batches()) for at in range(3)], store=False)
+except KeyboardInterrupt: print('ended')
+"""
+
+
+def test_a_step_that_asks_after_an_interrupt_ends(tmp_path):
+    here = Path(__file__).parent
+    found = subprocess.run([sys.executable, '-c', LATE], capture_output=True, text=True, timeout=120, check=False,
+                           env=os.environ | {'FACTLAB_HOME': str(tmp_path), 'PYTHONPATH': f'{here}:{here.parent}'})
+    assert found.stdout == 'ended\n', found.stderr
 
 
 def test_an_interrupt_keeps_what_arrived_and_ends_every_thread(run, tmp_path):
