@@ -8,6 +8,7 @@ __all__ = ['Kept', 'kept', 'add_clear']
 # %% ../../nbs/21_cli/15_clear.ipynb #cl2
 import argparse
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ class Kept(NamedTuple):
     paths: list[Path]  # folders and files to remove; of answers the store
     bytes: int
     told: str          # what happens then
+    others: list[Path]  # that lie there and are not factlab's
 
 _KINDS = {'cache': 'fetched or made again when it is needed; weights are downloaded again',
           'runs': 'made again from the answers, without asking',
@@ -37,13 +39,25 @@ def _below(folder: Path) -> list[Path]:
     def is_own(path: Path) -> bool: return any(each == path.resolve() or each.is_relative_to(path.resolve()) for each in own)
     return [path for path in sorted(folder.iterdir()) if not is_own(path)] if folder.is_dir() else []
 
+def _is_made(path: Path) -> bool:
+    "Did factlab write what lies in its folder of runs, notebooks or logs?"
+    if path.parent.name == 'runs': return (path/'manifest.json').is_file()
+    if path.parent.name == 'executed': return bool(re.fullmatch('[0-9a-f]{8}|train', path.name))
+    if path.parent.name == 'logs': return path.suffix == '.jsonl'
+    return path.suffix == '.ipynb' and path.is_file() and b'factlab' in path.read_bytes()
+
 def kept() -> list[Kept]:
     "What factlab keeps on this machine, by kind."
     home = home_dir()
-    paths = {'cache': _below(cache_dir()), 'runs': _below(home/'runs'), 'notebooks': [*_below(home/'executed'), *_below(home/'notebooks')],
-             'logs': _below(home/'logs'), 'answers': [path for path in [home/'store.sqlite'] if path.exists()]}
+    there = {'runs': _below(home/'runs'), 'notebooks': [*_below(home/'executed'), *_below(home/'notebooks')], 'logs': _below(home/'logs')}
+    made = {kind: {path: _is_made(path) for path in paths} for kind, paths in there.items()}
+    made |= {'cache': dict.fromkeys(_below(cache_dir()), True),
+             'answers': {path: True for path in [home/'store.sqlite'] if path.exists()}}
     def size(path: Path) -> int: return folder_size(path) if path.is_dir() and not path.is_symlink() else path.lstat().st_size
-    return [Kept(kind, paths[kind], sum(map(size, paths[kind])), told) for kind, told in _KINDS.items()]
+    def kind_of(kind: str, told: str) -> Kept:
+        own = [path for path, wrote in made[kind].items() if wrote]
+        return Kept(kind, own, sum(map(size, own)), told, [path for path, wrote in made[kind].items() if not wrote])
+    return [kind_of(*each) for each in _KINDS.items()]
 
 # %% ../../nbs/21_cli/15_clear.ipynb #cl5
 def _answers() -> 'list[tuple[str, int, int]]':  # model, responses, tokens
@@ -56,9 +70,14 @@ def _answers() -> 'list[tuple[str, int, int]]':  # model, responses, tokens
     return found.group_by('model', maintain_order=True).agg(pl.col(found.columns[2]).sum(), tokens=tokens.sum()).rows()
 
 def _told(found: list[Kept]) -> str:
-    "A line for each kind; of answers, a line for each model."
+    "A line for each kind, and where it lies; of answers, a line for each model."
     from factlab.models.weights import size_text
-    lines = [f'{each.kind:10}{size_text(each.bytes):>13}  {each.told}' for each in found]
+    lines = []
+    for each in found:
+        lines += [f'{each.kind:10}{size_text(each.bytes):>13}  {each.told}']
+        lines += [f'    in {folder}' for folder in dict.fromkeys(path.parent for path in each.paths)]
+        if each.others: lines += [f'    left alone, since factlab did not write it: {", ".join(map(str, each.others[:3]))}'
+                                  + f' and {len(each.others) - 3} more'*(len(each.others) > 3)]
     if any(each.kind == 'answers' and each.paths for each in found):
         lines += [f'    {model}: {count:,} responses, {tokens:,} tokens' for model, count, tokens in _answers()]
     return '\n'.join(lines)
@@ -84,13 +103,14 @@ def _clear(arguments: argparse.Namespace) -> str:
     if not arguments.kinds:
         return table_json(rows) if arguments.json else f'{_told(found)}\n\nNothing was removed: name kinds, as factlab clear cache runs\n'
     print(_told(found), file=sys.stderr)
+    if not any(each.paths for each in found): return table_json(rows) if arguments.json else 'there was nothing to remove\n'
     if not arguments.yes:
         if sys.stdin is None or not sys.stdin.isatty(): raise UsageError('nobody is there to say yes: add --yes to remove these')
         print('Remove these? [y/N] ', end='', file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ('y', 'yes'): return table_json(rows) if arguments.json else 'nothing was removed\n'
     for each in found: _remove(each)
-    if arguments.json: return table_json([row | {'removed': True} for row in rows])
-    return f'removed: {", ".join(each.kind for each in found)}\n'
+    if arguments.json: return table_json([row | {'removed': bool(each.paths)} for row, each in zip(rows, found, strict=True)])
+    return f'removed: {", ".join(each.kind for each in found if each.paths)}\n'
 
 def add_clear(commands) -> None:
     "The command `clear`."

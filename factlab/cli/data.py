@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from .output import add_command, add_group
+from .output import add_command, add_group, text_file
 from ..core.core import FactlabError, RunError, home_dir
 from ..core.papers import contributed, paper_folders
 from ..core.registry import entries, listing
@@ -180,7 +180,7 @@ def add_list(commands) -> None:
     add = add_command(commands, 'list', _list, 'what there is: exhibits, models, verifiers, data sets …').add_argument
     add('kind', choices=LISTS)
     add('--json', action='store_true', help='as JSON')
-    add('--out', metavar='FILE', help='write to a file')
+    add('--out', type=text_file, metavar='FILE', help='write to a file; JSON where its name ends in .json')
 
 # %% ../../nbs/21_cli/01_data.ipynb #exa2
 def _examples(arguments: argparse.Namespace) -> str:

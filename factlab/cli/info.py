@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .output import add_command, config_file
+from .output import add_command, config_file, text_file
 
 # %% ../../nbs/21_cli/14_info.ipynb #inf4
 def folder_size(
@@ -106,4 +106,4 @@ def add_info(commands) -> None:
     add = add_command(commands, 'info', _info, 'folders and their sizes, weights, keys found, device, versions',
                       epilog='example: factlab info --json --out info.json').add_argument
     add('--json', action='store_true', help='as JSON')
-    add('--out', metavar='FILE', help='write to a file')
+    add('--out', type=text_file, metavar='FILE', help='write to a file; JSON where its name ends in .json')

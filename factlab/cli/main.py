@@ -43,12 +43,12 @@ EXAMPLES = {
     'models get': 'small', 'models where': 'mpnet', 'prompts export': 'final my_prompts',
     'build fhsum': '--summaries summaries.jsonl --knowledge knowledge.jsonl --out benchmark.jsonl --paired',
     'build oasis': '--texts my_texts --model openai:gpt-4o --out my_build --dry-run',
-    'build passages': '--texts my_texts --out passages.jsonl',
+    'build passages': '--texts my_texts --out passages.parquet',
     'train': 'retriever --data my_build --out my_retriever',
     'probe injection': '--judge words --judge openai:gpt-4o --dry-run',
     'facts': '--responses answers.jsonl --judges embedded openai:gpt-4o --dry-run',
     'final candidates': 'my_queue --data mine.jsonl --models openai:gpt-4o', 'final enrich': 'my_queue --to mine_enriched.jsonl',
-    'oasis forms': '--data sample --annotators ann ben --out forms',
+    'oasis forms': '--data sample --annotators ann ben --shared 20 --out forms',
     'oasis submission': '--pipeline --data sample --out predictions.jsonl',
     'runs list': '', 'runs show': 'RUN', 'runs rm': 'RUN', 'lab': 'RUN',
     'examples': 'examples',
@@ -97,6 +97,7 @@ def main(
     # polars puts its own there
     if threading.current_thread() is threading.main_thread(): signal.signal(signal.SIGINT, signal.default_int_handler)
     given = argparse.Namespace()
+    if sys.stderr is None: sys.stderr = open(os.devnull, 'w')  # noqa: SIM115
     if sys.stdout is None: return _fail('cannot write the output: standard output is closed', NOT_FINISHED)
     if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace')  # names of files may be any bytes
     try:
@@ -117,7 +118,9 @@ def main(
     except RuntimeError as error:
         if 'home directory' not in str(error): return _unforeseen()
         return _fail('there is no user of that name: write the path of a folder in place of ~NAME', 2)
-    except Exception: return _unforeseen()  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001
+        if 'os error' not in str(error): return _unforeseen()
+        return _fail(f'the system refuses: {error}', NOT_FINISHED)  # as polars says it
 
 # %% ../../nbs/21_cli/16_main.ipynb #75561de4
 def _fail(message: object, code: int) -> int:

@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from .output import add_command, add_fail_on, at_least, counted, give_text, verdict_code
+from .output import add_command, add_fail_on, at_least, counted, give_text, text_file, verdict_code
 from ..core.core import DataError, UsageError, cannot
 from ..core.registry import name_forms
 
@@ -111,5 +111,5 @@ def add_verify(commands) -> None:
     add('--passages', type=at_least(0), default=1, metavar='N', help='passages to show for a claim (default: 1)')
     add('--dry-run', action='store_true', help='count calls, tokens and cost; ask nothing')
     add('--json', action='store_true', help='everything, as JSON')
-    add('--out', metavar='FILE', help='write to a file')
+    add('--out', type=text_file, metavar='FILE', help='write to a file; JSON where its name ends in .json')
     add_fail_on(parser)

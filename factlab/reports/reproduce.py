@@ -524,7 +524,8 @@ def chosen_exhibits(
 ) -> dict[str, dict]:  # parameters by the exhibit's id, in the order of the catalog
     "The exhibits that `run_exhibits` runs with these arguments. Raises as `run_exhibits`."
     exhibits = find_exhibits(ids := list(ids), paper, status, tour)
-    if not exhibits: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
+    if not exhibits and tour: raise UsageError('none of these exhibits is part of the tour: leave out --tour')
+    if not exhibits: raise UsageError('none of these exhibits has that status or is of that paper')
     for exhibit in exhibits: notebook_of(exhibit)
     if parameters: _refuse_lacking(exhibits, parameters, every=bool(ids) and not {*paper_folders()}.intersection(ids))
     own = by_exhibit or {}

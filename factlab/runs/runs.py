@@ -268,5 +268,5 @@ def _find(id: str, folder: Path|None) -> Path:
     if len(fitting) == 1: return root/fitting[0]
     if fitting: raise UsageError(f'{id!r} fits {len(fitting)} runs: {", ".join(fitting[:5])}. Write more of the id')
     near = difflib.get_close_matches(id, names, 3, .3)
-    hint = f': did you mean {", ".join(near)}?' if near else ': factlab runs list shows what is there'
+    hint = f': did you mean {", ".join(near)}?' if near else ': factlab runs list shows them, factlab list exhibits the exhibits'
     raise UsageError(f'there is no run {id!r} in {root}{hint}')

@@ -1,7 +1,9 @@
 """The file of defaults, parameters from a file, completion, and removing what factlab keeps."""
 import io
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,7 @@ def test_the_command_line_goes_before_the_file(tmp_path):
 
 
 @pytest.mark.parametrize('text, words', [
+    ('[clear]\nyes = true', ('yes is no default',)), ('[build.oasis]\nseed = 1', ('build has commands of its own', '["build oasis"]')),
     ('[chek]\nby = "claim"', ("'chek'", 'check')), ('[check]\nverifyer = "x"', ("'verifyer'", 'verifier')),
     ('[check]\nby = "word"', ('[check]', 'sentence')), ('[check]\nall = 3', ('all', 'true or false')),
     ('[check]\nby = ["claim"]', ('one value',)),
@@ -58,7 +61,7 @@ def test_a_file_is_found_told_and_never_in_the_way_of_help(tmp_path, home, capsy
     (home/'config.toml').write_text('[info]\njson = true\n')
     assert main(['info']) == 0 and f'"config": "{home/"config.toml"}"' in capsys.readouterr().out
     (tmp_path/'factlab.toml').write_text('[info\n')
-    assert main(['info']) == 3 and 'factlab.toml is no TOML' in capsys.readouterr().err
+    assert main(['info']) == 2 and 'factlab.toml is no TOML' in capsys.readouterr().err
     with pytest.raises(SystemExit) as end: main(['info', '--help'])
     assert end.value.code == 0
 
@@ -159,3 +162,28 @@ def test_clear_leaves_folders_that_are_the_users_own(home, tmp_path, monkeypatch
     assert main(['clear', 'cache', '--yes']) == 0
     assert (home/'cache'/'mine'/'weights'/'x.gguf').exists() and (tmp_path/'elsewhere'/'y').exists()
     assert sorted(path.name for path in (home/'cache').iterdir()) == ['mine']
+
+
+def test_clear_leaves_what_factlab_did_not_write(home, capsys):
+    for name in ('runs/project/results.csv', 'notebooks/thesis.ipynb', 'executed/mine/a.txt', 'logs/mine.txt', 'logs/reproduce.jsonl',
+                 'executed/0123abcd/a.ipynb'):
+        (home/name).parent.mkdir(parents=True, exist_ok=True)
+        (home/name).write_text('mine')
+    assert main(['clear', 'runs', '--yes']) == 0 and capsys.readouterr().out == 'there was nothing to remove\n'
+    assert main(['clear', 'notebooks', 'logs', '--yes']) == 0
+    said = capsys.readouterr()
+    assert said.out == 'removed: notebooks, logs\n' and f'in {home/"logs"}' in said.err and str(home/'notebooks'/'thesis.ipynb') in said.err
+    assert sorted(path.name for path in home.rglob('*') if path.is_file() and path.parent.name != 'cache') == [
+        'a.txt', 'mine.txt', 'results.csv', 'thesis.ipynb']
+
+
+@pytest.mark.parametrize('words, code', [
+    ('list data --out {}/d.csv', 2), ('info --out {}/i.parquet', 2), ('published oasis/table2 --out {}/p.parquet', 2),
+    ('audit --paper oasis --out {}/a.csv', 2), ('info --out {}/i.json', 0), ('list data --out {}/d.txt', 0),
+    ('published oasis/table2 --out {}/p.csv', 0)])
+def test_a_file_is_what_its_name_says_or_refused(tmp_path, home, words, code):
+    arguments = words.format(tmp_path).split()
+    try: ended = main(arguments)
+    except SystemExit as end: ended = end.code
+    assert ended == code and Path(arguments[-1]).is_file() == (code == 0)
+    if arguments[-1].endswith('.json'): assert json.loads(Path(arguments[-1]).read_text())
