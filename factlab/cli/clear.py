@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from .info import folder_size
 from .output import add_command
-from ..core.core import UsageError, cache_dir, cannot, home_dir
+from ..core.core import FactlabError, UsageError, cache_dir, cannot, home_dir
 
 # %% ../../nbs/21_cli/15_clear.ipynb #cl4
 class Kept(NamedTuple):
@@ -79,7 +79,8 @@ def _told(found: list[Kept]) -> str:
         if each.others: lines += [f'    left alone, since factlab did not write it: {", ".join(map(str, each.others[:3]))}'
                                   + f' and {len(each.others) - 3} more'*(len(each.others) > 3)]
     if any(each.kind == 'answers' and each.paths for each in found):
-        lines += [f'    {model}: {count:,} responses, {tokens:,} tokens' for model, count, tokens in _answers()]
+        try: lines += [f'    {model}: {count:,} responses, {tokens:,} tokens' for model, count, tokens in _answers()]
+        except FactlabError as error: lines += [f'    {error}']  # a damaged store is no reason to keep the cache
     return '\n'.join(lines)
 
 def _remove(each: Kept) -> None:

@@ -49,13 +49,14 @@ def export_prompts(
     folder: Path|str,           # made where it is missing
     study: str,                 # its name, for the page
 ) -> list[Path]:
-    """Write prompts as files, and a page on them. Raises `UsageError` where one of the files is there already, `DataError` where the
-    folder is a file; then none is written."""
+    """Write prompts as files, and a page on them. Raises `UsageError` where one of the files is there with another text, `DataError`
+    where the folder is a file; then none is written."""
     folder, prompts = Path(folder).expanduser(), list(prompts)
     if folder.exists() and not folder.is_dir(): raise DataError(f'{folder} is a file: name a folder to write prompts into')
     texts = {f'{file_stem(each)}{kind}.txt': text for each in prompts for kind, text in (('', each.user), (SYSTEM, each.system)) if text}
     texts['README.md'] = '\n'.join([_HEAD.format(study=study), *map(_entry, prompts)])
-    if there := [name for name in texts if (folder/name).exists()]:
+    def is_other(file: Path, text: str) -> bool: return file.exists() and not (file.is_file() and file.read_bytes() == text.encode())
+    if there := [name for name, text in texts.items() if is_other(folder/name, text)]:
         raise UsageError(f'{folder} already holds {", ".join(there[:5])}{" and more"*(len(there) > 5)}: name an empty folder, or a new one')
     folder.mkdir(parents=True, exist_ok=True)
     return [write_text(folder/name, text) for name, text in texts.items()]

@@ -39,6 +39,9 @@ def test_nothing_is_overwritten(tmp_path):
     with pytest.raises(UsageError, match=r'already holds say\.txt'): export_prompts([OURS, PLAIN], tmp_path, 'demo')
     assert [file.name for file in tmp_path.iterdir()] == ['say.txt']
     with pytest.raises(DataError, match='is a file'): export_prompts([OURS], tmp_path/'say.txt', 'demo')
+    whole = export_prompts([OURS, PLAIN], tmp_path/'stopped', 'demo')
+    whole[0].unlink()
+    assert export_prompts([OURS, PLAIN], tmp_path/'stopped', 'demo') == whole  # stopped midway, it goes on
 
 
 @pytest.mark.parametrize('raw', [b'\xef\xbb\xbf{text} and {fact}\r\n', '{text} and {fact}\n'.encode('utf-16')])
