@@ -55,12 +55,21 @@ def add_group(
     return parser.add_subparsers(dest=dest, required=True, metavar=dest.upper())
 
 # %% ../../nbs/21_cli/00_output.ipynb #e048e80b
+class _Parser(argparse.ArgumentParser):
+    "Names the nearest word in place of a long list of choices."
+    def error(self, message: str):
+        import difflib
+        if found := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message):
+            near = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), 3, .5)
+            if near: message = f'{message[:found.start()]}there is no {found[1]!r}: did you mean {" or ".join(near)}?'
+        super().error(message)
+
 def command_parser(
     *adders: Callable,  # each declares one family of commands
     **options,  # of argparse's parser
 ) -> argparse.ArgumentParser:
     "The grammar of these commands."
-    top = argparse.ArgumentParser(prog='factlab', **options)
+    top = _Parser(prog='factlab', **options)
     commands = top.add_subparsers(dest='command', required=True, metavar='COMMAND')
     for add in adders: add(commands)
     return top

@@ -187,3 +187,11 @@ def test_a_file_is_what_its_name_says_or_refused(tmp_path, home, words, code):
     except SystemExit as end: ended = end.code
     assert ended == code and Path(arguments[-1]).is_file() == (code == 0)
     if arguments[-1].endswith('.json'): assert json.loads(Path(arguments[-1]).read_text())
+
+
+@pytest.mark.parametrize('words, near', [('chek mine.csv', "COMMAND: there is no 'chek': did you mean check?"),
+                                         ('list exhibit', "there is no 'exhibit': did you mean exhibits?"),
+                                         ('reproduce --status exat', "--status: there is no 'exat': did you mean exact?")])
+def test_a_misspelt_word_brings_the_nearest(capsys, words, near):
+    with pytest.raises(SystemExit) as end: main(words.split())
+    assert end.value.code == 2 and near in capsys.readouterr().err
