@@ -191,7 +191,7 @@ def test_a_file_is_what_its_name_says_or_refused(tmp_path, home, words, code):
 
 @pytest.mark.parametrize('words, near', [('chek mine.csv', "COMMAND: there is no 'chek': did you mean check?"),
                                          ('list exhibit', "there is no 'exhibit': did you mean exhibits?"),
-                                         ('completion bush', "SHELL: there is no 'bush': did you mean bash?")])
+                                         ('build oasi', "KIND: there is no 'oasi': did you mean oasis?")])
 def test_a_misspelt_word_brings_the_nearest(capsys, words, near):
     with pytest.raises(SystemExit) as end: main(words.split())
     assert end.value.code == 2 and near in capsys.readouterr().err
