@@ -511,8 +511,10 @@ def read(self: Reader, prompts: Sequence[Sequence[int]]) -> tuple[BlockCache|Pla
 @patch
 def _read_kin(self: Reader, cache: BlockCache, prompts: list[list[int]], families: list[list[int]]) -> Tensor:
     shared = [common_prefix([prompts[row] for row in family]) if len(family) > 1 else 0 for family in families]
-    # a prompt that shares no prefix takes part with one token, so that it has a row
-    shared = [max(length, 1) if len(prompts[family[0]]) > 1 else 0 for length, family in zip(shared, families, strict=True)]
+    # of a prompt that shares no prefix as much is left as of the longest other: what is left of all is padded to one length
+    left = max(len(prompts[row]) - length for length, family in zip(shared, families, strict=True) if length for row in family)
+    wholes = [len(prompts[family[0]]) for family in families]
+    shared = [max(length or whole - left, 1) if whole > 1 else 0 for length, whole in zip(shared, wholes, strict=True)]
     self._extend(cache, [prompts[family[0]][:length] for length, family in zip(shared, families, strict=True)])
     seats = [(row, number) for number, family in enumerate(families) for row in family]
     cache.select([number for _, number in seats])
