@@ -62,7 +62,7 @@ def cache_dir() -> Path:  # created when it does not exist
 # %% ../../nbs/00_core/00_core.ipynb #5c82e611
 def _made(folder: Path) -> Path:
     try: folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError: raise DataError(f'{folder} is a file, where a folder is needed: move it away') from None
+    except FileExistsError: raise DataError(f'{folder} is a file: move it away, or set FACTLAB_HOME to another folder') from None
     except OSError as error:
         raise DataError(f'cannot create the folder {folder} ({error.strerror}): set FACTLAB_HOME to a folder that can be written') from None
     return folder

@@ -68,7 +68,7 @@ def test_words_that_do_not_fit_end_with_2(capsys, faulty, command):
 
 
 @pytest.mark.parametrize('command', [
-    'list data --out folder.csv', 'published final/table4 --out folder.csv', 'prompts export final good.csv',
+    'list data --out good.csv/below.txt', 'published final/table4 --out folder.csv', 'prompts export final good.csv',
     'examples good.csv', 'export published --to csv --out folder.csv',
     'export published --to eee --out good.csv', 'export folder.csv --to csv --out made.csv'])
 def test_what_cannot_be_written_ends_with_3(capsys, faulty, command):

@@ -120,7 +120,7 @@ def test_passages_that_are_empty_or_equal_and_k_beyond_them(corpus, capsys):
         assert found['settings']['passages'] == 3
         assert [row['page'] for row in found['texts'][0]['claims'][0]['evidence']][:2] == ['owls.txt', 'twin.txt']
     for name in ('owls.txt', 'twin.txt', 'otters.md'): (corpus/name).unlink()
-    with pytest.raises(DataError, match='nothing'): run('verify', 'Owls hunt.', '--corpus', corpus, *EMBEDDED)
+    with pytest.raises(DataError, match=r'empty\.txt \(empty\)'): run('verify', 'Owls hunt.', '--corpus', corpus, *EMBEDDED)
 
 
 @pytest.mark.skipif(not os.path.exists('/proc/self/status'), reason='needs /proc/self/status, which tells a process its peak memory')
