@@ -227,8 +227,10 @@ RUNS = Schema('runs', {'id': pl.String, 'state': pl.String, 'dataset': pl.String
 def list_runs(
     folder: Path|None = None,  # of all runs
 ) -> pl.DataFrame:  # schema RUNS, newest first
-    "Every run in the folder. A run that cannot be read is listed with its fault as its state."
-    found = sorted((folder or runs_dir()).glob('*/manifest.json')) if (folder or runs_dir()).is_dir() else []
+    "Every run in the folder. A run that cannot be read is listed with its fault as its state. Raises `RunError` where a file lies there."
+    root = folder or runs_dir()
+    if root.is_file(): raise RunError(f'{root} is a file, where the folder of all runs is expected: move it away')
+    found = sorted(root.glob('*/manifest.json')) if root.is_dir() else []
     return RUNS.frame([_listed(path.parent) for path in found]).sort('started', descending=True, nulls_last=True)
 
 # %% ../../nbs/06_runs/01_runs.ipynb #66030827

@@ -409,3 +409,9 @@ def test_a_folder_that_cannot_be_made_is_named(make, tmp_path):
     (tmp_path/'file').write_text('')
     with pytest.raises(FactlabError, match='file'): make(scripted(), folder=tmp_path/'file')
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] in (-1, resource.RLIM_INFINITY)
+
+
+def test_a_file_in_place_of_the_folder_of_runs_is_said(tmp_path):
+    (tmp_path/'runs').write_text('mine')
+    with pytest.raises(RunError, match='is a file'): list_runs(tmp_path/'runs')
+    assert list_runs(tmp_path/'none').is_empty()
