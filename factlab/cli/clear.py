@@ -33,6 +33,8 @@ _KINDS = {'cache': 'fetched or made again when it is needed; weights are downloa
           'logs': 'when exhibits were made, and how long it took',
           'answers': 'paid for: each would be asked, and paid for, again'}
 
+_CACHED = re.compile(r'bench|training|corpora|bm25|data|weights|[\w-]+\.lock|\.?[\w-]+-[0-9a-f]{12}.*')  # names in the cache
+
 def _below(folder: Path) -> list[Path]:
     "What lies in a folder, without what the user's own variables name and what leads there."
     own = [Path(os.environ[name]).expanduser().resolve() for name in ('FACTLAB_WEIGHTS', 'FACTLAB_DATA') if os.environ.get(name)]
@@ -40,19 +42,20 @@ def _below(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.iterdir()) if not is_own(path)] if folder.is_dir() else []
 
 def _is_made(path: Path) -> bool:
-    "Did factlab write what lies in its folder of runs, notebooks or logs?"
+    "Did factlab write what lies in its folder of runs, notebooks, logs or the cache?"
+    if path.parent == cache_dir(): return bool(_CACHED.fullmatch(path.name))
     if path.parent.name == 'runs': return (path/'manifest.json').is_file()
     if path.parent.name == 'executed': return bool(re.fullmatch('[0-9a-f]{8}|train', path.name))
     if path.parent.name == 'logs': return path.suffix == '.jsonl'
-    return path.suffix == '.ipynb' and path.is_file() and b'factlab' in path.read_bytes()
+    return path.suffix == '.ipynb' and path.is_file() and b'"cell-0"' in (said := path.read_bytes()) and b'factlab.workbench' in said
 
 def kept() -> list[Kept]:
     "What factlab keeps on this machine, by kind."
     home = home_dir()
-    there = {'runs': _below(home/'runs'), 'notebooks': [*_below(home/'executed'), *_below(home/'notebooks')], 'logs': _below(home/'logs')}
+    there = {'cache': _below(cache_dir()), 'runs': _below(home/'runs'), 'logs': _below(home/'logs'),
+             'notebooks': [*_below(home/'executed'), *_below(home/'notebooks')]}
     made = {kind: {path: _is_made(path) for path in paths} for kind, paths in there.items()}
-    made |= {'cache': dict.fromkeys(_below(cache_dir()), True),
-             'answers': {path: True for path in [home/'store.sqlite'] if path.exists()}}
+    made['answers'] = {path: True for path in [home/'store.sqlite'] if path.exists()}
     def size(path: Path) -> int: return folder_size(path) if path.is_dir() and not path.is_symlink() else path.lstat().st_size
     def kind_of(kind: str, told: str) -> Kept:
         own = [path for path, wrote in made[kind].items() if wrote]

@@ -153,12 +153,12 @@ def test_clear_says_asks_and_removes(home, capsys, monkeypatch):
 
 def test_clear_leaves_folders_that_are_the_users_own(home, tmp_path, monkeypatch):
     monkeypatch.setenv('FACTLAB_WEIGHTS', str(home/'cache'/'mine'/'weights'))
-    for name in ('mine/weights/x.gguf', 'passages/p.npy'):
+    for name in ('mine/weights/x.gguf', 'corpora/p.npy'):
         (home/'cache'/name).parent.mkdir(parents=True)
         (home/'cache'/name).write_text('x')
     (tmp_path/'elsewhere').mkdir()
     (tmp_path/'elsewhere'/'y').write_text('y')
-    (home/'cache'/'link').symlink_to(tmp_path/'elsewhere')
+    (home/'cache'/'data').symlink_to(tmp_path/'elsewhere')
     assert main(['clear', 'cache', '--yes']) == 0
     assert (home/'cache'/'mine'/'weights'/'x.gguf').exists() and (tmp_path/'elsewhere'/'y').exists()
     assert sorted(path.name for path in (home/'cache').iterdir()) == ['mine']
@@ -166,15 +166,16 @@ def test_clear_leaves_folders_that_are_the_users_own(home, tmp_path, monkeypatch
 
 def test_clear_leaves_what_factlab_did_not_write(home, capsys):
     for name in ('runs/project/results.csv', 'notebooks/thesis.ipynb', 'executed/mine/a.txt', 'logs/mine.txt', 'logs/reproduce.jsonl',
-                 'executed/0123abcd/a.ipynb'):
+                 'executed/0123abcd/a.ipynb', 'cache/thesis.tex', 'cache/small-0123456789ab/w.bin'):
         (home/name).parent.mkdir(parents=True, exist_ok=True)
         (home/name).write_text('mine')
     assert main(['clear', 'runs', '--yes']) == 0 and capsys.readouterr().out == 'there was nothing to remove\n'
-    assert main(['clear', 'notebooks', 'logs', '--yes']) == 0
+    (home/'notebooks'/'thesis.ipynb').write_text('from factlab.workbench import browse')
+    assert main(['clear', 'notebooks', 'logs', 'cache', '--yes']) == 0
     said = capsys.readouterr()
-    assert said.out == 'removed: notebooks, logs\n' and f'in {home/"logs"}' in said.err and str(home/'notebooks'/'thesis.ipynb') in said.err
-    assert sorted(path.name for path in home.rglob('*') if path.is_file() and path.parent.name != 'cache') == [
-        'a.txt', 'mine.txt', 'results.csv', 'thesis.ipynb']
+    assert said.out == 'removed: cache, notebooks, logs\n' and f'in {home/"logs"}' in said.err and str(home/'notebooks'/'thesis.ipynb') in said.err
+    assert sorted(path.name for path in home.rglob('*') if path.is_file()) == [
+        'a.txt', 'mine.txt', 'results.csv', 'thesis.ipynb', 'thesis.tex']
 
 
 @pytest.mark.parametrize('words, code', [
