@@ -93,7 +93,7 @@ def add_compare(commands) -> None:
     parser = add_command(commands, 'compare', _compare, 'which of two or more systems is better? From files of any tool',
         '. Each file has the columns id and score (a number), or id and predicted (a label); gold, the true label, is in one of them or '
         'in '
-        'all. Scores with intervals and ranks, differences of all pairs with tests, and what an answer that knows nothing would score.',
+        'all. Scores with intervals and ranks, differences of all pairs with tests, and what baselines score.',
         epilog='example: factlab compare mine.csv theirs.jsonl baseline.parquet --columns id=example --cluster document --html page.html')
     add = parser.add_argument
     add('files', nargs='+', metavar='FILE', help=f'{_FILES}; two or more')
@@ -146,9 +146,8 @@ def add_judge(commands) -> None:
     parser = add_command(commands, 'judge', _judge, 'is my judge right, and what is the score then? By labels of some of its verdicts',
         '. Verdicts have the columns id and predicted, labels id and gold; optionally verdicts have probability (of the class that '
         'counts), '
-        'position, and length or a text. How the judge agrees with people, which judge that knows nothing does as well, and, where it '
-        'is said '
-        'how the labelled rows were chosen, the score that people would have given.',
+        'position, and length or a text. How the judge agrees with people, which baseline does as well, and, where it is said how the '
+        'labelled rows were chosen, the score that people would have given.',
         epilog='example: factlab judge verdicts.jsonl --labels labels.csv --drawn random --positive yes --width 0.1 --queue next.jsonl')
     add = parser.add_argument
     add('verdicts', metavar='VERDICTS', help=f'{_FILES}; of theirs, what the scorer said is the verdict')
@@ -222,8 +221,8 @@ def add_score(commands) -> None:
         '. Columns of predictions: labels id, predicted; verdicts id, predicted (claim_id, probability); sentences id, '
         'sentence, predicted; spans id, start, end (label), in characters, the end exclusive; errors id, description, a row '
         'each. Gold has the same with gold in the place of predicted or description, and of errors the summary that they are '
-        'of; a text without span or error has one row without it. Scores with intervals, what an answer that knows nothing '
-        'would score, and tests where there are two files.',
+        'of; a text without span or error has one row without it. Scores with intervals, what baselines score, and tests '
+        'where there are two files.',
         epilog='example: factlab score verdicts --data gold.csv --predictions mine.jsonl theirs.jsonl --columns gold=label')
     add = parser.add_argument
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))

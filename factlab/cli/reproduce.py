@@ -174,7 +174,7 @@ def _closing_lines(outcomes, tour: bool) -> str:
     "What the table's marks mean, where the results lie, and after a tour what it left out."
     files = [Path(outcome.file) for outcome in outcomes if outcome.status != 'error' and outcome.file]
     lines = ["○ printed in the paper   ◐ recomputed from the paper's own numbers   ● measured here, by other systems",
-             '≠ some cells are not as printed   over rival: above the best rival that knows nothing, beyond chance?', '',
+             '≠ some cells are not as printed   over baseline: above the best baseline, beyond chance?', '',
              f'{sum(outcome.seconds for outcome in outcomes)/60:.1f} minutes']
     if files:
         shown = 'index.html is the page to open' if tour else 'README.md shows all of them'

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MATCHED_LISTS', 'NONE', 'DECISIONS', 'SCORES', 'NO_MATCH', 'ALWAYS', 'OVERLAP', 'matching_form', 'write_form',
-           'read_matchings', 'given_matches', 'decisions', 'judge_scores', 'counted_rates', 'rival_matchings']
+           'read_matchings', 'given_matches', 'decisions', 'judge_scores', 'counted_rates', 'baseline_matchings']
 
 # %% ../../nbs/14_error_analysis/05_judge_validation.ipynb #j2
 from collections.abc import Sequence
@@ -112,7 +112,7 @@ def given_matches(
 
 def decisions(
     lists: pl.DataFrame,    # MATCHED_LISTS
-    matched: pl.DataFrame,  # id, matched: of a judge or rival; null where it could not be read
+    matched: pl.DataFrame,  # id, matched: of a judge or baseline; null where it could not be read
 ) -> pl.DataFrame:  # DECISIONS, one row for each prediction whose list could be read
     "What people and the judge say of each prediction."
     both = lists.select('id', 'run', 'summary_id', 'right').join(matched.select('id', said='matched'), on='id', maintain_order='left')
@@ -167,11 +167,11 @@ def _nearest(gold: Sequence[str], text: str) -> tuple[int|None, float]:
     best = int(np.argmax(shares)) if shares else None
     return best, 0. if best is None else shares[best]
 
-def rival_matchings(
+def baseline_matchings(
     lists: pl.DataFrame,  # MATCHED_LISTS
     seed: int = 0,        # of the halves
-) -> dict[str, pl.DataFrame]:  # id, matched: by the rival's name; without `OVERLAP` where there is one summary alone
-    "The matchings of trivial rivals, which read nothing or count words."
+) -> dict[str, pl.DataFrame]:  # id, matched: by the baseline's name; without `OVERLAP` where there is one summary alone
+    "The matchings of trivial baselines, which read nothing or count words."
     pairs = [[_nearest(gold, text) for text in predicted] for gold, predicted in lists.select('gold', 'predicted').iter_rows()]
     nearest = [[at for at, _ in each] for each in pairs]
     found: dict[str, list] = {NO_MATCH: [[None]*len(each) for each in pairs], ALWAYS: nearest}

@@ -9,7 +9,7 @@ __all__ = ['MIN_COPIED_WORDS', 'SENTENCE_FEATURES', 'StaysOpen', 'FIRST_FEATURES
            'read_sentences', 'FirstRound', 'GroundingDecision', 'read_grounding_decision', 'write_grounding_decision',
            'held_out_scores', 'labelled_sentences', 'fit_reader', 'fit_first_round', 'fit_grounding_decision',
            'SentenceJudge', 'offline_encoder', 'VerifierJudge', 'QuickJudge', 'LabelledSentences', 'Nearness',
-           'sentence_numbers', 'fitted_answers', 'sentence_rivals', 'response_rivals']
+           'sentence_numbers', 'fitted_answers', 'sentence_baselines', 'response_baselines']
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #0fd64f5d
 import json
@@ -484,12 +484,12 @@ def fitted_answers(
     (cut, _), sign = max(cuts, key=lambda each: each[0][1])
     return sign*new >= cut
 
-def sentence_rivals(
-    development: pl.DataFrame,  # as for `labelled_sentences`: where rivals get their thresholds
+def sentence_baselines(
+    development: pl.DataFrame,  # as for `labelled_sentences`: where baselines get their thresholds
     test: pl.DataFrame,
     near: Sequence[pl.DataFrame],  # schema NEARNESS of the labelled sentences of both
 ) -> dict[str, np.ndarray]:  # by name: Boolean, of the labelled sentences of the test rows
-    "Which sentences rivals of a judge call grounded."
+    "Which sentences baselines of a judge call grounded."
     known, asked = (labelled_sentences(rows) for rows in (development, test))
     scores = {'cosine': [each['cosine'].to_numpy() for each in near], 'word overlap': [each['overlap'].to_numpy() for each in near],
               'length': [length_scores(part['sentence'].to_list()) for part in (known, asked)],
@@ -498,12 +498,12 @@ def sentence_rivals(
     return {ALWAYS: np.ones(asked.height, bool)} | {name: fitted_answers(truth, dev, new) for name, (dev, new) in scores.items()}
 
 # %% ../../nbs/10_grounding/03_embedded_judge.ipynb #04e201ab
-def response_rivals(
-    development: pl.DataFrame,  # with `accurate`: where rivals get their thresholds
+def response_baselines(
+    development: pl.DataFrame,  # with `accurate`: where baselines get their thresholds
     test: pl.DataFrame,
-    near: Sequence[pl.DataFrame|None],  # schema NEARNESS of the sentences of both; None: without rivals that look at them
+    near: Sequence[pl.DataFrame|None],  # schema NEARNESS of the sentences of both; None: without baselines that look at them
 ) -> dict[str, np.ndarray]:  # by name: Boolean, of the test rows
-    "Which responses rivals of a judge call accurate."
+    "Which responses baselines of a judge call accurate."
     def scores(rows: pl.DataFrame, near: pl.DataFrame|None) -> dict[str, np.ndarray]:
         said, nearest = rows['response'].to_list(), {}
         if near is not None:

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 register('matching_judges',
     Entry('offline', 'factlab.localization.matching:load_offline', 'by the words that two descriptions point at', '[FILE]'),
-    Entry('encoder', 'factlab.localization.matching:load_encoder_judge', 'by likeness of meaning, its old rival', '[ENCODER]',
+    Entry('encoder', 'factlab.localization.matching:load_encoder_judge', 'by likeness of meaning', '[ENCODER]',
           needs='minilm'),
     Entry('', 'factlab.localization.matching:load_model_judge', "a language model, asked as FINAL's judge", 'MODEL', also='models',
           needs='what the model needs (factlab list models)'))

@@ -97,7 +97,7 @@ def _judged(response: Response|None, n_gold: int, n_predicted: int) -> dict:
 # %% ../../nbs/09_localization/02_matching.ipynb #c14
 @dataclass(frozen=True)
 class EncoderJudge:
-    """The old rival: matches whole descriptions by meaning, with no language model, at a threshold from the sample's development split.
+    """The old baseline: matches whole descriptions by meaning, with no language model, at a threshold from the sample's development split.
 
     A constant fools it: a vague sentence, which names no error, gets matches (below). So score nothing with it; `OfflineJudge` is the
     default."""

@@ -19,7 +19,7 @@ from .hybrid import OverlapScorer as OverlapScorer
 from .hybrid import SupportedShareScorer as SupportedShareScorer
 from .hybrid import default_hybrids as default_hybrids
 from .hybrid import fit_hybrid as fit_hybrid
-from .hybrid import word_rivals as word_rivals
+from .hybrid import word_baselines as word_baselines
 from .judges import DirectJudge as DirectJudge
 from .judges import parse_verdicts as parse_verdicts
 from .knowledge import KNOWLEDGE as KNOWLEDGE

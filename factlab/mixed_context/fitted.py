@@ -195,6 +195,6 @@ class CrossFitted:
 def _halves(rows: pl.DataFrame) -> tuple[list[str], list[str]]:
     "The ids of both halves of the documents."
     documents = sorted(rows['document'].unique(), key=digest)
-    if len(documents) < 2: raise DataError('all rows are of one document: name other rows that rivals are fitted on with development=…')
+    if len(documents) < 2: raise DataError('all rows are of one document: name other rows that baselines are fitted on with development=…')
     first = pl.col('document').is_in(documents[::2])
     return rows.filter(first)['id'].to_list(), rows.filter(~first)['id'].to_list()

@@ -6,7 +6,7 @@
 __all__ = ['NO_EVIDENCE', 'Scorer', 'ConstantScorer', 'OverlapScorer', 'Reading', 'probabilities_of', 'best_of_claims',
            'DocumentScorer', 'AlignedScorer', 'WholeScorer', 'KnownWordsScorer', 'KnowledgeScorer',
            'SupportedShareScorer', 'hybrid_predictions', 'Hybrid', 'candidate_cuts', 'best_thresholds', 'fit_hybrid',
-           'default_hybrids', 'word_rivals']
+           'default_hybrids', 'word_baselines']
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #78f46612
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class ConstantScorer:
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #3c75bfd9
 @dataclass(frozen=True)
 class OverlapScorer:
-    "Share of the summary's content words that are in the document: the untrained rival."
+    "Share of the summary's content words that are in the document: the untrained baseline."
     name: str = 'overlap'
 
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:
@@ -317,7 +317,7 @@ def default_hybrids(
     return {each.name: each for each in pairs}
 
 # %% ../../nbs/11_mixed_context/07_hybrid.ipynb #bb00cf20
-def word_rivals(
+def word_baselines(
     knowledge: pl.DataFrame,  # KNOWLEDGE; may be empty
 ) -> dict[str, Hybrid]:  # by name, without thresholds
     "Two hybrids that only compare words: baselines for whatever reads document and knowledge. Raises as `KnowledgeIndex`."

@@ -386,7 +386,7 @@ def _most_frequent(rows: pl.DataFrame, rates: Mapping[str, float]) -> str:
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #d1c128cd
 @dataclass(frozen=True)
 class Baseline:
-    "A trivial rival, fitted on development rows."
+    "A trivial baseline, fitted on development rows."
     name: str  # of BASELINES
     schema: ClassVar[Schema] = MIXED_PREDICTIONS
 

@@ -236,6 +236,8 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         if sizes[0] >= 2*sizes[1]: fitting = more
     kinds = [fitting.filter(pl.col(name).is_not_null()) for name in ('recomputed', 'measured')]
     if exhibit.status != 'exact': kinds.reverse()
+    if exhibit.status == 'exact' and 'finding' not in fitting['status']:  # what differs from print stands for a result, wherever it is
+        kinds[0] = pl.concat([_fitting(cells, {}).filter(pl.col('recomputed').is_not_null(), status='finding'), kinds[0]])
     found = [kind.row(0, named=True) for kind in kinds if kind.height]
     if not found: return None
     cell, *others = [{name: each[name] for name in _SHOWN} for each in found]
@@ -243,8 +245,8 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
         where = dict(zip(PLACE, exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}
-    rival = _best_baseline(cells, found[0]) if any(each['measured'] is not None for each in found) else {}
-    return cell | rival | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
+    baseline = _best_baseline(cells, found[0]) if any(each['measured'] is not None for each in found) else {}
+    return cell | baseline | ({'also': others[0]} if others and exhibit.status == 'exact' else {})
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #7305ba3a
 def _fitting(cells: pl.DataFrame, where: Mapping) -> pl.DataFrame:
@@ -260,13 +262,13 @@ def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     if cell['kind'] == 'p': return {}
     same = pl.col('metric').eq_missing(cell['metric']) & pl.col('kind').is_in(['value', 'count'])
     known = cells.filter(same & pl.col('measured').is_not_null(), status='baseline')
-    rivals = known.filter(column=cell['column']).sort('measured', descending=True, maintain_order=True)
-    if rivals.is_empty(): rivals = known.filter(row=cell['row']).with_columns(row='method')
+    baselines = known.filter(column=cell['column']).sort('measured', descending=True, maintain_order=True)
+    if baselines.is_empty(): baselines = known.filter(row=cell['row']).with_columns(row='method')
     over = cells.filter(pl.col('measured').is_not_null(), row=cell['row'], column=cell['column'], kind='difference', against=BEST_BASELINE)
-    if over.height and cell['measured'] is not None:  # a row may be told more than others and be no rival of this one: the difference says
-        meant = rivals.filter((pl.col('measured') - (cell['measured'] - over['measured'][0])).abs() < 1e-4)
-        rivals = meant if meant.height else rivals
-    parts = {'baseline': (rivals, ['row', 'measured']), 'over_baseline': (over, ['measured', 'low', 'high', 'n'])}
+    if over.height and cell['measured'] is not None:  # a row may be told more than others: the difference says its baseline
+        meant = baselines.filter((pl.col('measured') - (cell['measured'] - over['measured'][0])).abs() < 1e-4)
+        baselines = meant if meant.height else baselines
+    parts = {'baseline': (baselines, ['row', 'measured']), 'over_baseline': (over, ['measured', 'low', 'high', 'n'])}
     return {name: frame.select(columns).row(0, named=True) for name, (frame, columns) in parts.items() if frame.height}
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #87debf35
@@ -302,7 +304,7 @@ def summary_of(
         named = _unlike(also, cell)
         measured = number(also['measured']) + interval(also) + f' ({named})'*bool(named) + f', n = {_size(also)}'
     return {'n': _size(cell) + (': too few' if few else ''),
-            'printed': number(cell.get('published')) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
+            'printed': _number(manifest, cell.get('published'), printed=True) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
             'recomputed': found('recomputed', 'measured'), 'measured': measured,
             'baseline': number(best.get('measured')) + (f' ({best["row"]})' if best else ''),
             'difference': number(over['measured'], '+') + interval(over, '+') if over.get('low') is not None and not few else '–'}
@@ -315,9 +317,10 @@ def _digits(cell: Mapping, finding: bool) -> int:
     differing = [digits for digits in (2, 3, 4) if len({f'{value:.{digits}f}' for value in shown}) > 1]
     return differing[0] if differing and finding else 2
 
-def _number(manifest: Mapping, value: float|None, sign: str = '') -> str:
-    "A number of a headline as text."
+def _number(manifest: Mapping, value: float|None, sign: str = '', printed: bool = False) -> str:
+    "A number of a headline as text; a printed one with no more decimals than the paper gives it, or two."
     digits = _digits(manifest.get('headline') or {}, manifest.get('status') == 'finding')
+    if printed and value is not None: digits = min(digits, max(2, len(f'{value:g}'.partition('.')[2])))
     return '–' if value is None else f'{value:{sign},.{digits}f}'
 
 def _size(cell: Mapping) -> str:
@@ -337,7 +340,7 @@ def _data_name(manifest: Mapping) -> str:
 def agreement_of(
     manifest: Mapping,  # of a result
 ) -> str:
-    """Does a result agree with print, or is what was measured above its best rival? 'not shown' where the interval of the difference
+    """Does a result agree with print, or is what was measured above its best baseline? 'not shown' where the interval of the difference
     has zero in it."""
     count, over, few = manifest.get('recomputed'), (manifest.get('headline') or {}).get('over_baseline'), 'too few'
     status = manifest.get('status')
@@ -356,14 +359,14 @@ def seen_of(
 ) -> str:
     "One sentence on the cell that stands for a result, and on what is beside it: ○ printed, ◐ recomputed, ● measured."
     cell = manifest.get('headline') or {}
-    rival, also = cell.get('baseline'), cell.get('also')
+    baseline, also = cell.get('baseline'), cell.get('also')
     if not cell: return 'Nothing to be compared.'
     name = ', '.join(part for part in (cell['row'], cell['column']) if part and part != 'count')
-    printed = _number(manifest, cell.get('published'))
+    printed = _number(manifest, cell.get('published'), printed=True)
     found = [f'{MARKS[kind]} {_number(manifest, cell[kind])}' for kind in ('recomputed', 'measured') if cell.get(kind) is not None]
     whose = f' for {cell["counterpart"]}' if cell.get('counterpart') else ''
-    parts = [f'{name}: {", ".join(found)}', rival and f'its best rival, {rival["row"].removeprefix("Baseline: ")}, '
-             f'has {_number(manifest, rival["measured"])}', cell.get('published') is not None and f'the paper prints ○ {printed}{whose}',
+    parts = [f'{name}: {", ".join(found)}', baseline and f'its best baseline, {baseline["row"].removeprefix("Baseline: ")}, '
+             f'has {_number(manifest, baseline["measured"])}', cell.get('published') is not None and f'the paper prints ○ {printed}{whose}',
              also and f'here ● {_number(manifest, also["measured"])} ({_unlike(also, cell)})'.replace(' ()', '')]
     return '; '.join(part for part in parts if part) + '.'
 
@@ -444,12 +447,13 @@ _GALLERY_HEAD = ('# Results', '',
     "- **◐ recomputed**: from the paper's own printed numbers, or counted in the data that it publishes. *As printed* allows for rounding; "
     '≠ marks results with cells that come out otherwise (`factlab audit` says why).',
     '- **● measured**: by the models and on the data that the manifest names. These are other systems than the printed ones: the two are '
-    'no comparison. *Yes* and *no*: above or below the best rival that knows nothing of the task, on the same examples, beyond chance. '
+    'no comparison. *Yes* and *no*: above or below the best simple baseline of the same table, on the same examples, beyond chance. '
     '*Not shown*: the 95 % interval of the difference has zero in it. *Too few*: fewer than 10 examples. *Forced*: an answer that could '
-    'not be read was replaced by the likelier label or by a default; *unparsed*: it was left out, or counted as wrong.')
+    'not be read was replaced by the likelier label or by a default; *unparsed*: it was left out, or counted as wrong. *An example*: one '
+    'text or a few, or labels by rules: it shows the procedure. *Proposed*: labels that nobody has confirmed. *–*: nothing to compare with.')
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #19d0296b
-_GALLERY_COLUMNS = ('exhibit', 'as printed, or over its best rival?', 'n', 'what is seen')
+_GALLERY_COLUMNS = ('exhibit', 'as printed, or over its best baseline?', 'n', 'what is seen')
 
 def _leading(folder: Path, exhibit: Exhibit, other: str) -> str:
     "The way to an exhibit's notebook where results lie in a checkout, else to another file of it."

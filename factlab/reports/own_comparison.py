@@ -193,16 +193,16 @@ def pair_table(
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc16
 def score_table(
     names: Sequence[str],
-    rivals: Sequence[str],  # systems that know nothing, behind the others
+    baselines: Sequence[str],  # behind the others
     units: Units,
     statistic: Statistic,
-    drawn: np.ndarray,  # [resamples, systems and rivals]
+    drawn: np.ndarray,  # [resamples, systems and baselines]
     *,
     level: float = .95,
     lower: bool = False,  # is a lower score the better one?
-) -> pl.DataFrame:  # system, score, rank, first (how often it is ahead of all), above_rival, each of the four but `first` with its bounds
-    "A row for each system and rival."
-    scores, every = statistic(units.totals), [*names, *rivals]
+) -> pl.DataFrame:  # system, score, rank, first (how often it is ahead of all), above_baseline; all but `first` with bounds
+    "A row for each system and baseline."
+    scores, every = statistic(units.totals), [*names, *baselines]
     shares = units.values.shape[2] == 2 and not units.clusters and bool(np.isin(units.values[:, :len(names), 0], (0, 1)).all())
     best = max(range(len(names), len(every)), key=lambda at: np.nan_to_num(scores[at], nan=-np.inf), default=None)
     rows = []
@@ -212,11 +212,11 @@ def score_table(
         row = {'system': name, 'score': float(scores[at]) if np.isfinite(scores[at]) else None, 'score_low': low, 'score_high': high}
         if best is not None and at < len(names) and row['score'] is not None and np.isfinite(scores[best]):
             ends = expanded_bounds(drawn[:, at] - drawn[:, best], units.n, level)
-            row |= {'above_rival': float(scores[at] - scores[best]), 'above_rival_low': ends[0], 'above_rival_high': ends[1]}
+            row |= {'above_baseline': float(scores[at] - scores[best]), 'above_baseline_low': ends[0], 'above_baseline_high': ends[1]}
         rows.append(row)
-    floats = ('score', 'score_low', 'score_high', 'above_rival', 'above_rival_low', 'above_rival_high')
+    floats = ('score', 'score_low', 'score_high', 'above_baseline', 'above_baseline_low', 'above_baseline_high')
     found = pl.DataFrame(rows, schema={'system': pl.String} | dict.fromkeys(floats, pl.Float64), orient='row')
-    if not rivals: found = found.drop('above_rival', 'above_rival_low', 'above_rival_high')
+    if not baselines: found = found.drop('above_baseline', 'above_baseline_low', 'above_baseline_high')
     ranks = _ranks(names, scores[:len(names)], drawn[:, :len(names)], level, lower)
     if units.n < FEWEST and 'rank' in ranks.columns: ranks = ranks.with_columns(rank_low=1, rank_high=len(names), first=None)
     return found.join(ranks, on='system', how='left', maintain_order='left')
@@ -311,7 +311,7 @@ class Compared(NamedTuple):
     "What is compared on each row."
     patterns: pl.DataFrame  # a row for each row
     outcomes: Callable[[pl.DataFrame], np.ndarray]
-    rivals: list[str]
+    baselines: list[str]
     statistic: Statistic
     kept: np.ndarray  # which rows
     notes: list[str]
@@ -327,7 +327,7 @@ def _of_scores(frames: Mapping[str, pl.DataFrame], unreadable: str|None) -> Comp
         scores = patterns.to_numpy()
         return np.stack([scores, np.ones_like(scores)], -1)
     return Compared(pl.DataFrame([column.alias(name) for name, column in columns.items()]), outcomes, [], MEAN, kept,
-                    [*notes, 'no rival that knows nothing: scores without gold have none'])
+                    [*notes, 'no baseline: scores without gold have none'])
 
 def compared_labels(
     frames: Mapping[str, pl.DataFrame],  # the same rows in one order: predicted; gold in one of them
@@ -369,7 +369,7 @@ def check_shared_labels(gold: pl.Series, said: Mapping[str, pl.Series]) -> None:
 
 def _label_outcomes(classes: list[str], most: str, gold: pl.Series, metric: str|None) -> Callable[[pl.DataFrame], np.ndarray]:
     often = np.array([(gold == name).mean() for name in classes])
-    def outcomes(patterns: pl.DataFrame) -> np.ndarray:  # [patterns, systems and two rivals, k]
+    def outcomes(patterns: pl.DataFrame) -> np.ndarray:  # [patterns, systems and two baselines, k]
         truth = patterns['gold']
         counts = [class_counts(truth, patterns[name], classes) for name in patterns.columns[1:]]
         counts.append(class_counts(truth, pl.repeat(most, len(truth), eager=True), classes))
@@ -407,16 +407,17 @@ def compare_results(
     units = units_of(found.patterns.filter(kept), found.outcomes, groups if groups is None else groups.filter(kept))
     if units.n < 2: raise DataError(f'all rows are of one {cluster}: clusters are drawn whole, and two are needed at least')
     drawn = drawn_scores(units, found.statistic, resamples, seed)
-    scores = score_table(names, found.rivals, units, found.statistic, drawn, level=level, lower=lower)
+    scores = score_table(names, found.baselines, units, found.statistic, drawn, level=level, lower=lower)
     pairs = pair_table(names, units, found.statistic, drawn, level=level, seed=seed)
     left_out = {name: frame.height - rows for name, frame in frames.items() if frame.height > rows}
     left_out = ', '.join(f'{count} row{"s"*(count > 1)} of {name}' for name, count in left_out.items())
     notes = [*found.notes, f'left out, since not all files have them: {left_out}'] if left_out else found.notes
-    missing = [found.patterns.filter(kept)[f'said {at}'].null_count() for at in range(len(names))] if found.rivals else []
-    if any(missing): scores = scores.with_columns(pl.Series('missing', [*missing, *[None]*len(found.rivals)], pl.Int64))
+    missing = [found.patterns.filter(kept)[f'said {at}'].null_count() for at in range(len(names))] if found.baselines else []
+    if any(missing): scores = scores.with_columns(pl.Series('missing', [*missing, *[None]*len(found.baselines)], pl.Int64))
     title = f'{len(names)} systems on {int(kept.sum())} rows' + (f' in {units.n} clusters ({cluster})' if cluster else '')
-    title += f': {metric or "accuracy"}' if found.rivals else ': mean score'
-    return OwnReport(title, {'scores': scores, 'pairs': pairs}, (*notes, *_explained(pairs, units, level, resamples, bool(found.rivals))))
+    title += f': {metric or "accuracy"}' if found.baselines else ': mean score'
+    explained = _explained(pairs, units, level, resamples, bool(found.baselines))
+    return OwnReport(title, {'scores': scores, 'pairs': pairs}, (*notes, *explained))
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc24
 def _what(frames: Mapping[str, pl.DataFrame], metric: str|None, unreadable: str|None) -> Compared:
@@ -434,7 +435,7 @@ def _clusters(frames: Mapping[str, pl.DataFrame], cluster: str|None) -> pl.Serie
     if groups is None: raise UsageError(f'no file has the column {cluster!r} that --cluster names')
     return groups
 
-def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, rivals: bool) -> list[str]:
+def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, baselines: bool) -> list[str]:
     percent, tests = f'{100*level:g} %', pairs['test'].unique().to_list()
     of = 'clusters' if units.clusters else 'rows'
     drawn = 'the normal approximation' if is_large(units) else f'{resamples} bootstrap resamples of {of}'
@@ -447,4 +448,4 @@ def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, 
     surely = pairs.filter(pl.col('p_holm') < 1 - level)
     told = ', '.join(f'{a} and {b}' for a, b in surely.select('first', 'second').rows())
     notes.append(f'systems that differ beyond chance: {told or "none"}')
-    return notes + ['above_rival: against the best rival that knows nothing']*rivals
+    return notes + ['above_baseline: against the best baseline']*baselines

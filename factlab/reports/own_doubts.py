@@ -219,7 +219,7 @@ def ruled(
     patterns: pl.DataFrame,  # gold, and a column for each system
     found: Compared,
     most: int,  # rows
-) -> tuple[int, np.ndarray]:  # rows that the rule leaves out; scores of systems and rivals before, after, and with at most so many left out
+) -> tuple[int, np.ndarray]:  # rows that the rule leaves out; scores of systems and baselines before and after, and with so many left out
     "The scores of these answers with all rows, and without the rows that the rule leaves out."
     alike = patterns.group_by(patterns.columns, maintain_order=True).len('often')
     often, patterns = alike['often'].to_numpy().astype(float), alike.drop('often')
@@ -259,11 +259,11 @@ def _ruler(name: str, tried: list[tuple[int, np.ndarray]], systems: int) -> dict
             'gain': after - before, 'gain_of_as_many': as_many - before}
 
 # %% ../../nbs/16_reports/18_own_doubts.ipynb #od15
-def _middle(doubts: Doubts, name: str, gains: np.ndarray, level: float) -> pl.DataFrame:  # gains [draws, systems and rivals]
+def _middle(doubts: Doubts, name: str, gains: np.ndarray, level: float) -> pl.DataFrame:  # gains [draws, systems and baselines]
     "The mean gain of each, and the middle of the draws."
     ends = np.quantile(gains, [(1 - level)/2, (1 + level)/2], axis=0)
     columns = {name: gains.mean(0), f'{name}_low': ends[0], f'{name}_high': ends[1]}
-    return pl.DataFrame({'system': [*doubts.systems, *doubts.found.rivals]} | columns).with_columns(pl.exclude('system').fill_nan(None))
+    return pl.DataFrame({'system': [*doubts.systems, *doubts.found.baselines]} | columns).with_columns(pl.exclude('system').fill_nan(None))
 
 def gains_of_random_rows(
     doubts: Doubts,
@@ -284,7 +284,7 @@ class Condition(NamedTuple):
     "Scores under one reading of gold."
     name: str
     units: Units
-    drawn: np.ndarray  # [resamples, systems and rivals]
+    drawn: np.ndarray  # [resamples, systems and baselines]
 
 def _condition(doubts: Doubts, name: str, gold: pl.Series, kept: pl.Series|None, groups: pl.Series|None, resamples: int,
                seed: int) -> Condition:
@@ -310,7 +310,7 @@ def weighted_draw(
 ) -> Condition|None:  # None where doubtful rows wait for people, or too few of the others were looked at
     "Scores by gold, corrected by the errors of gold that people's labels of a draw show, each kind of rows weighted by its size."
     rows, patterns, generator, means, drawn = people.rows, doubts.found.patterns, np.random.default_rng(seed), [], []
-    systems = len(doubts.systems) + len(doubts.found.rivals)
+    systems = len(doubts.systems) + len(doubts.found.baselines)
     sizes = np.array([(rows['most'] == kind).sum() for kind in (AGAINST, SPLIT, WITH)])
     counts = generator.multinomial(sizes.sum(), sizes/sizes.sum(), resamples)
     for kind, size, count in zip((AGAINST, SPLIT, WITH), sizes.tolist(), counts.T, strict=True):
@@ -337,9 +337,9 @@ def condition_scores(
     level: float = .95,
 ) -> pl.DataFrame:  # system, and for each condition its score and rank_…, with bounds
     "Scores and ranks side by side."
-    table = pl.DataFrame({'system': [*doubts.systems, *doubts.found.rivals]})
+    table = pl.DataFrame({'system': [*doubts.systems, *doubts.found.baselines]})
     for name, units, drawn in conditions:
-        found = score_table(doubts.systems, doubts.found.rivals, units, doubts.found.statistic, drawn, level=level)
+        found = score_table(doubts.systems, doubts.found.baselines, units, doubts.found.statistic, drawn, level=level)
         names = {f'{column}{end}': f'{called}{end}' for column, called in (('score', name), ('rank', f'rank_{name}'))
                  for end in ('', '_low', '_high') if f'{column}{end}' in found.columns}
         table = table.join(found.select('system', *names).rename(names), on='system', how='left', maintain_order='left')

@@ -190,7 +190,7 @@ def trivial_judges(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pl.DataFrame:  # judge, agreement, judge_above, balanced_accuracy, balanced_above, with their bounds
-    """The judge and the trivial judges on the labelled rows, and by how much the judge is above each.
+    """The judge and its baselines on the labelled rows, and by how much the judge is above each.
     There is no balanced accuracy where all labels are of one class."""
     rows, classes = judged.labelled, sorted(judged.labelled['gold'].unique())
     patterns, names = rows.select('gold', 'said'), [*(f'always {name}' for name in classes), 'at random, as often as labels']
@@ -449,7 +449,7 @@ def judge_report(
     if width is not None and not 0 < width < 1: raise UsageError(f'--width is the wanted width of an interval, as 0.1; found {width}')
     judged = judged_rows(verdicts, labels, positive, drawn)
     trivial = trivial_judges(judged, level, resamples, seed)
-    tables = {'agreement with people': agreement_table(judged, level, resamples, seed), 'judges that know nothing': trivial,
+    tables = {'agreement with people': agreement_table(judged, level, resamples, seed), 'beside baselines': trivial,
               'calibration': calibration_table(judged, level, seed), 'bias by position and length': effect_table(judged, level)}
     notes = _told(judged, trivial)
     if judged.drawn and judged.positive and (uneven := uneven_draw(judged)): notes.insert(0, uneven)
@@ -481,16 +481,15 @@ def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
     scores = {'judge_above': 'agrees more often'} | ({'balanced_above': 'has a higher balanced accuracy'} if len(classes) > 1 else {})
     for score, name in scores.items():
         alike = as_good_judges(trivial, score)
-        notes.append(f'the judge {name} than each judge that knows nothing' if not alike else
+        notes.append(f'the judge {name} than each baseline' if not alike else
                      f'it is not shown that the judge {name} than: {", ".join(alike)}')
     if (order := order_by_probability(judged)) is not None:
         notes.append(strange_probabilities(judged) or f'calibration: of the probability of {judged.positive}, by which '
                      f'{100*order:.0f} % of pairs of rows stand as the judge calls them')
     if judged.positive: notes.append(f'sensitivity: of what people call {judged.positive}, the share that the judge calls so; '
                                      f'specificity: of the rest')
-    if judged.strata is not None: notes.append('agreement, shares: each label counts the rows of its stratum that it stands for; judges '
-                                               'that know '
-                                               'nothing, calibration and bias: on the labelled rows as they are')
+    if judged.strata is not None: notes.append('agreement, shares: each label counts the rows of its stratum that it stands for; '
+                                               'baselines, calibration and bias: on the labelled rows as they are')
     return notes
 
 NO_DRAW = .001  # a draw at random would be this uneven less often: the labels were chosen otherwise

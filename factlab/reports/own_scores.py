@@ -89,18 +89,18 @@ def _named(rows: pl.DataFrame) -> str:
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os6
 def metric_table(
     names: Sequence[str],
-    rivals: Sequence[str],
+    baselines: Sequence[str],
     units: Units,
     metrics: Mapping[str, Statistic],  # by column; the first is compared
     *,
     level: float = .95,
     resamples: int = 10_000,
     seed: int = 0,
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # scores of systems and rivals, and pairs of systems where there are two
+) -> tuple[pl.DataFrame, pl.DataFrame]:  # scores of systems and baselines, and pairs of systems where there are two
     "Every metric with its interval, ranks and tests by the first."
     main = next(iter(metrics))
     drawn = drawn_scores(units, metrics[main], resamples, seed)
-    table = score_table(names, rivals, units, metrics[main], drawn, level=level)
+    table = score_table(names, baselines, units, metrics[main], drawn, level=level)
     table = table.rename({f'score{end}': f'{main}{end}' for end in ('', '_low', '_high')})
     for name in metrics:
         if name == main and name != 'accuracy': continue
@@ -118,8 +118,8 @@ def metric_table(
 
 def _explained(pairs: pl.DataFrame, main: str, drawn: str, level: float) -> list[str]:  # drawn: as '12 texts'
     by_rows = drawn.endswith(' rows')
-    notes = [f'in brackets: {100*level:g} % intervals by a bootstrap of {drawn}{" (of accuracy by Wilson)"*by_rows}; above_rival: {main} '
-             'less that of the best rival that knows nothing']
+    notes = [f'in brackets: {100*level:g} % intervals by a bootstrap of {drawn}{" (of accuracy by Wilson)"*by_rows}; above_baseline: '
+             f'{main} less that of the best baseline']
     if not pairs.height: return notes
     surely = pairs.filter(pl.col('p_holm') < 1 - level).select('first', 'second').rows()
     told = ', '.join(f'{first} and {second}' for first, second in surely) or 'none'
@@ -204,10 +204,10 @@ def score_labels(
     if units.n < 2: raise DataError(f'{units.n} {called.removesuffix("s")}: a score with an interval needs two or more')
     others = [name for name in METRICS if name != metric] if len(classes) > 1 else []
     metrics = {name.replace(' ', '_'): METRICS[name] for name in (metric, *others)}
-    scores, pairs = metric_table([*frames], found.rivals, units, metrics, level=level, resamples=resamples, seed=seed)
+    scores, pairs = metric_table([*frames], found.baselines, units, metrics, level=level, resamples=resamples, seed=seed)
     if metric == 'accuracy' and len(frames) > 1: pairs = _by_rows(frames, groups, level, resamples, seed)
     unread = [found.patterns[f'said {at}'].null_count() for at in range(len(frames))]
-    scores = scores.with_columns(pl.Series('missing', [*unread, *[None]*len(found.rivals)], pl.Int64))
+    scores = scores.with_columns(pl.Series('missing', [*unread, *[None]*len(found.baselines)], pl.Int64))
     tables = {'scores': scores, 'by class': class_table([*frames], classes, units, level, resamples, seed), 'pairs': pairs}
     read = {name: frame.with_columns(predicted=pl.when(found.patterns[f'said {at}'].is_not_null()).then('predicted'))
             for at, (name, frame) in enumerate(frames.items())}
@@ -285,13 +285,13 @@ def span_counts(
     same = gold.join(said, on=gold.columns, how='semi')
     return np.stack([each(frame.group_by('id').agg(n=pl.len())) for frame in (same, said, gold)], 1)
 
-def _of_counts(names: Sequence[str], rivals: Mapping[str, np.ndarray], counts: Sequence[np.ndarray], options: Mapping) -> tuple:
+def _of_counts(names: Sequence[str], baselines: Mapping[str, np.ndarray], counts: Sequence[np.ndarray], options: Mapping) -> tuple:
     "Tables and units of tp, n_predicted, n_gold of each text."
-    stacked = np.stack([*counts, *rivals.values()], 1)
+    stacked = np.stack([*counts, *baselines.values()], 1)
     patterns = pl.DataFrame(stacked.reshape(len(stacked), -1), schema=[f'c{at}' for at in range(stacked[0].size)])
     units = units_of(patterns, lambda alike: alike.to_numpy().reshape(alike.height, *stacked.shape[1:]))
     if units.n < 2: raise DataError(f'{units.n} text: a score with an interval needs two or more')
-    return *metric_table(names, [*rivals], units, {'f1': F1, 'precision': PRECISION, 'recall': RECALL}, **options), units
+    return *metric_table(names, [*baselines], units, {'f1': F1, 'precision': PRECISION, 'recall': RECALL}, **options), units
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os14
 def score_spans(
@@ -315,9 +315,9 @@ def score_spans(
     whole = _whole_texts(gold, true['label'].unique().to_list())
     for kind, exact in (('by characters', False), ('exact spans', True)):
         counts = [span_counts(ids, true, spans, exact) for spans in said.values()]
-        rivals = {'no span': span_counts(ids, true, true.clear(), exact)}
-        if whole is not None and not exact: rivals['all of each text'] = span_counts(ids, true, whole)
-        tables[kind], pairs, units = _of_counts([*said], rivals, counts, options)
+        baselines = {'no span': span_counts(ids, true, true.clear(), exact)}
+        if whole is not None and not exact: baselines['all of each text'] = span_counts(ids, true, whole)
+        tables[kind], pairs, units = _of_counts([*said], baselines, counts, options)
         if pairs.height: tables[f'pairs, {kind}'] = pairs
         notes += [f'{kind}: {note}' for note in _explained(pairs, 'f1', f'{units.n} texts', level)]
     if (lengths := _lengths(gold.join(ids, on='id', how='semi'))) is not None:
@@ -370,12 +370,12 @@ def score_errors(
     rows = ids.join(texts, on='id', maintain_order='left').join(_lists(gold, 'gold', 'gold'), on='id', maintain_order='left')
     said = {name: ids.join(_lists(frame, 'description', name), on='id', how='left', maintain_order='left')['description'].fill_null([])
             for name, frame in predictions.items()}
-    rivals = {each.name.replace('_', ' '): pl.Series([each.describe(text) for text in rows['summary']], dtype=pl.List(pl.String))
+    baselines = {each.name.replace('_', ' '): pl.Series([each.describe(text) for text in rows['summary']], dtype=pl.List(pl.String))
               for each in (NOTHING_FOUND, VAGUE_CONSTANT, EVERY_SENTENCE)}
-    counts = {name: _matched(rows, found, judge, store) for name, found in (said | rivals).items()}
+    counts = {name: _matched(rows, found, judge, store) for name, found in (said | baselines).items()}
     unread = {name: int(np.isnan(each).any(1).sum()) for name, each in counts.items()}
     counts = {name: np.nan_to_num(each) for name, each in counts.items()}
-    scores, pairs, units = _of_counts([*said], {name: counts[name] for name in rivals}, [counts[name] for name in said],
+    scores, pairs, units = _of_counts([*said], {name: counts[name] for name in baselines}, [counts[name] for name in said],
                                       {'level': level, 'resamples': resamples, 'seed': seed})
     if told := ', '.join(f'{name} {n}' for name, n in unread.items() if n): notes.append(f'answers of the judge that could not be read, '
         f'counted as no match: {told}')

@@ -80,7 +80,7 @@ def outcome_table(
     columns[_CLOSING[2]] = tuple(_cut(text, max(width - rest, len(_CLOSING[2]))) for text in columns[_CLOSING[2]])
     return pl.DataFrame(columns, schema=dict.fromkeys(_CLOSING, pl.String))
 
-_CLOSING = ('exhibit', 'paper prints', 'recomputed or measured', 'agrees? over rival?')
+_CLOSING = ('exhibit', 'paper prints', 'recomputed or measured', 'agrees? over baseline?')
 
 def _cut(text: str, width: int) -> str: return text if len(text) <= width else f'{text[:width - 1].rstrip()}…'
 

@@ -51,7 +51,7 @@ def _text(value: object) -> str: return html.escape(drawable(value))
 def _path(*parts: str) -> str: return html.escape('/'.join(map(quote, parts)))
 
 def _kind(agreement: str) -> str:
-    "Green where it agrees or is above its rival, red where it differs or is below."
+    "Green where it agrees or is above its baseline, red where it differs or is below."
     if agreement.startswith(('≠', 'no,')): return 'no'
     return 'yes' if agreement.startswith('yes') or agreement.endswith('as printed') else ''
 
@@ -91,17 +91,17 @@ def _sums(found: list[_Found]) -> str:
     "What the page comes to."
     by_exhibit = {exhibit.id: manifest['recomputed'] for exhibit, _, manifest in sorted(found, key=_cells) if manifest.get('recomputed')}
     counts = by_exhibit.values()  # results on two data sets recompute the same printed cells
-    rivals = [word for _, _, manifest in found if (word := agreement_of(manifest)).startswith(('yes', 'no'))]
+    baselines = [word for _, _, manifest in found if (word := agreement_of(manifest)).startswith(('yes', 'no'))]
     parts = [(f'{len({exhibit.id for exhibit, _, _ in found})}', 'tables and figures made'),
              (f'{sum(each["as_printed"] for each in counts)} of {sum(each["cells"] for each in counts)}',
               'printed cells ◐ recomputed come out as printed'),
-             (f'{sum(word.startswith("yes") for word in rivals)} of {len(rivals)}',
-              'results ● measured on this machine are above the best rival that knows nothing')]
+             (f'{sum(word.startswith("yes") for word in baselines)} of {len(baselines)}',
+              'results ● measured on this machine are above the best baseline')]
     return f'<ul class="sums">{"".join(f"<li><b>{number}</b><br>{said}</li>" for number, said in parts)}</ul>'
 
 _LEGEND = ("○ printed in the paper · ◐ recomputed from the paper's own numbers, or counted in its data · ● measured here, by other systems "
-           'on other data than the paper’s, so the two are no comparison. <i>Yes</i>, <i>no</i>: above or below the best rival that knows '
-           'nothing, beyond chance; <i>not shown</i>: neither. ≠: some cells are not as printed.')
+           'on other data than the paper’s, so the two are no comparison. <i>Yes</i>, <i>no</i>: above or below the best baseline, '
+           'beyond chance; <i>not shown</i>: neither. ≠: some cells are not as printed.')
 
 # %% ../../nbs/16_reports/19_tour_page.ipynb #tp9
 def write_page(
@@ -115,7 +115,7 @@ def write_page(
     for paper in dict.fromkeys(exhibit.paper for exhibit, _, _ in found):
         of_paper = [each for each in found if each[0].paper == paper]
         rows = ''.join(_row(folder, *each) for each in of_paper)
-        head = ''.join(f'<th>{name}</th>' for name in ('exhibit', 'as printed, or over its best rival?', 'examples', 'what is seen'))
+        head = ''.join(f'<th>{name}</th>' for name in ('exhibit', 'as printed, or over its best baseline?', 'examples', 'what is seen'))
         table = f'<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
         parts.append(f'<h2>{_text(paper_title(paper))}</h2>{_charts(folder, of_paper)}{table}')
     if errors: parts.append('<h2>Stopped with an error</h2>' + ''.join(

@@ -113,7 +113,7 @@ class Entry:
     method: str  # as the table names it
     model: str   # '' where there is none
     step: Step
-    baseline: bool = False  # a trivial rival
+    baseline: bool = False  # a trivial baseline
     label: str = ''         # of the model's column, where it is not the model's name
     about: Mapping[str, Any] = field(default_factory=dict)  # further steps, rows and settings that the exhibit looks at, by name
 

@@ -6,8 +6,9 @@
 __all__ = ['PAIRS', 'NAMING', 'VAGUE', 'MIN_PRECISION', 'MAX_CONSTANT_F1', 'NOT_READ', 'DESCRIPTIONS', 'FINDINGS', 'LIMITS',
            'SOURCES', 'known_pairs', 'sample_pairs', 'constant_predictions', 'sample_gold', 'triples_of',
            'fit_regression', 'fit_reading', 'matching_tables', 'choose_threshold', 'explained_pairs', 'as_claims',
-           'claim_scores', 'load_descriptions', 'described_pairs', 'rival_scores', 'auroc_intervals', 'final_findings',
-           'sample_findings', 'finding_counts', 'constant_f1', 'fit_matcher', 'held_out_counts', 'measure_matcher']
+           'claim_scores', 'load_descriptions', 'described_pairs', 'baseline_scores', 'auroc_intervals',
+           'final_findings', 'sample_findings', 'finding_counts', 'constant_f1', 'fit_matcher', 'held_out_counts',
+           'measure_matcher']
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt2
 import itertools
@@ -265,7 +266,7 @@ def described_pairs(
     return PAIRS.frame(found)
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt13
-def rival_scores(
+def baseline_scores(
     pairs: pl.DataFrame,  # PAIRS
     store: StoreChoice = None,
 ) -> dict[str, np.ndarray]:
@@ -425,8 +426,8 @@ def held_out_counts(
 
 # %% ../../nbs/18_training/08_matcher.ipynb #mt20
 def _pair_metrics(judge: OfflineJudge, pairs: pl.DataFrame, store: StoreChoice) -> list[dict]:
-    "Sensitivity, specificity and AUROC on FINAL's test pairs, with the rivals."
-    dev, scores = known_pairs('dev'), {'offline': judge.probabilities(triples_of(pairs), store)} | rival_scores(pairs, store)
+    "Sensitivity, specificity and AUROC on FINAL's test pairs, with the baselines."
+    dev, scores = known_pairs('dev'), {'offline': judge.probabilities(triples_of(pairs), store)} | baseline_scores(pairs, store)
     same, rows = pairs['same'].to_numpy(), []
     for kind in pairs['kind'].unique(maintain_order=True):
         at = (pairs['kind'] == kind).to_numpy()
@@ -440,7 +441,7 @@ def _pair_metrics(judge: OfflineJudge, pairs: pl.DataFrame, store: StoreChoice) 
         rows += [{'set': name, 'measure': 'AUROC', 'n': subset.height} | row for row in intervals]
     rows += [{'set': 'FINAL test', 'system': 'always match', 'measure': measure, 'n': int((same == answer).sum()),
               'estimate': float(answer), 'low': None, 'high': None} for answer, measure in ((True, 'sensitivity'), (False, 'specificity'))]
-    dev_same, dev_scores = dev['same'].to_numpy(), rival_scores(dev, store)
+    dev_same, dev_scores = dev['same'].to_numpy(), baseline_scores(dev, store)
     for name, tried in dev_scores.items():
         best = max(np.unique(tried), key=lambda cut: (tried[dev_same] >= cut).mean() + (tried[~dev_same] < cut).mean())
         for answer, measure in ((True, 'sensitivity'), (False, 'specificity')):

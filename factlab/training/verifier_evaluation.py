@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MEASURED_PAIRS', 'MEASURED_SETS', 'EVALUATION', 'BASELINES', 'READ_AS', 'measured_pairs', 'asked_directly', 'cosines',
            'word_overlaps', 'grouped_balanced_accuracy', 'grouped_auroc', 'evaluation_rows', 'evaluate_verifier',
-           'beside_rivals']
+           'beside_baselines']
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c2
 from collections.abc import Callable, Mapping, Sequence
@@ -212,23 +212,23 @@ READ_AS = {  # what the pairs of MEASURED_SETS are, and which similar pairs the 
     'sample among others': ('such claims, our passages among two more', 'chosen after a look'),
     'climate-fever': ('claims about the climate, Wikipedia', 'nothing')}
 
-def beside_rivals(
+def beside_baselines(
     metrics: pl.DataFrame,  # EVALUATION, as of a card
     system: str = 'trained',
     metric: str = 'AUROC',
-) -> pl.DataFrame:  # set, pairs, seen in training, n, the system's and its best rival's measure, their difference, better
-    "Each set of READ_AS that was measured with rivals: the system, the best of them, and whether it is better beyond chance."
+) -> pl.DataFrame:  # set, pairs, seen in training, n, the system's and its best baseline's measure, their difference, better
+    "Each set of READ_AS that was measured with baselines: the system, the best of them, and whether it is better beyond chance."
     def two(name: str) -> pl.Expr: return pl.col(name).round(2).cast(pl.Decimal(10, 2)).cast(pl.String)
     def shown(*names: str) -> pl.Expr: return pl.format('{} [{}, {}]', *map(two, names))
     of = metrics.filter(pl.col('metric') == metric, pl.col('set').is_in(list(READ_AS)))
-    rivals = of.join(of.filter(pl.col('system').str.starts_with(f'{system} − ')).select(
+    baselines = of.join(of.filter(pl.col('system').str.starts_with(f'{system} − ')).select(
         'set', system=pl.col('system').str.strip_prefix(f'{system} − '), by='estimate', least='low', most='high'), on=['set', 'system'])
-    best = rivals.sort('estimate', descending=True).unique('set', keep='first', maintain_order=True)
+    best = baselines.sort('estimate', descending=True).unique('set', keep='first', maintain_order=True)
     own = of.filter(pl.col('system') == system).unique('set', keep='last').select('set', 'n', measured=shown('estimate', 'low', 'high'))
     table = own.join(best.drop('n'), on='set').sort('least', descending=True)
     pairs, seen = (pl.col('set').replace_strict({name: told[at] for name, told in READ_AS.items()}).alias(column)
                    for at, column in enumerate(('pairs', 'seen in training')))
     return table.select('set', pairs, seen, 'n', pl.col('measured').alias(metric),
-                        pl.format('{}: {}', 'system', two('estimate')).alias('best rival'),
+                        pl.format('{}: {}', 'system', two('estimate')).alias('best baseline'),
                         shown('by', 'least', 'most').alias('difference'),
                         pl.when(pl.col('least') > 0).then(pl.lit('yes')).otherwise(pl.lit('no')).alias('better'))

@@ -23,14 +23,14 @@ _SETS = {'sample': "factlab's sample", 'xsumfaith': 'XSumFaith'}
 def known_accuracy(
     settings: dict,  # of a check
 ) -> str:
-    "How often this way of checking was right where the truth is known, beside the best trivial rival."
+    "How often this way of checking was right where the truth is known, beside the best trivial baseline."
     if (settings['verifier'], settings['by']) != ('mpnet', 'sentence'):
         silent = 'This verifier does not tell what is contradicted from what is not in the evidence. '*settings.get('two_way', False)
         return f'{silent}How often this verifier is right was not measured: hold it against labelled rows before you rely on it.'
     rows = json.loads((assets_dir('verification')/'checking.json').read_text(encoding='utf-8'))
     said = [f'{row["wrong ones found"]:.0%} of {row["wrong"]} wrong and {row["right ones passed"]:.0%} of '
             f'{row["sentences"] - row["wrong"]} right sentences of {_SETS[row["set"]]} (balanced accuracy '
-            f'{row["balanced accuracy"][0]:.2f}, best rival without a model {row["of it"][0]:.2f})' for row in rows]
+            f'{row["balanced accuracy"][0]:.2f}, best baseline without a model {row["of it"][0]:.2f})' for row in rows]
     return (f'Where the truth is known, this method tells {"; ".join(said)}. What it often does not see: '
             f'{OVERLOOKED}.')
 

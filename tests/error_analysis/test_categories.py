@@ -443,9 +443,9 @@ def test_proposers_stand_beside_constant_answers(home):
     for exhibit, side in final_errors.CATEGORY_TABLES.items():
         both, cells = examples_of(exhibit)
         of_all = cells.filter(metric=final_errors.AS_LABELLED[side])
-        rivals = of_all.filter(status='baseline')
+        baselines = of_all.filter(status='baseline')
         constant = {errors.title_of(name): (both['category'] == name).mean() for name in names_of(side)}
-        for name, score in rivals.select('method', 'measured').iter_rows():
+        for name, score in baselines.select('method', 'measured').iter_rows():
             assert score == pytest.approx(constant[name.removeprefix('always ').partition(' (')[0]])
         right = (both['category'] == both['proposal']).mean()
         over = of_all.filter(row='All', kind='difference')['measured'].item()

@@ -26,8 +26,8 @@ from factlab.grounding.embedded_judge import (
     needs_no_support,
     read_grounding_decision,
     read_sentences,
-    response_rivals,
-    sentence_rivals,
+    response_baselines,
+    sentence_baselines,
     to_be_read,
     write_grounding_decision,
 )
@@ -110,16 +110,16 @@ def test_the_decision_rests_on_the_development_split_alone(sample, tmp_path):
     with pytest.raises(ModelError, match='holds no decision'): read_grounding_decision(tmp_path/'y.json')
 
 
-def test_it_is_better_than_rivals_on_short_documents_of_the_test_split(sample):
+def test_it_is_better_than_baselines_on_short_documents_of_the_test_split(sample):
     judge = load_grounding_judge()  # all documents: the chapter
     development, test = (of_short_documents(rows, most) for rows, most in zip(sample, (4, 6), strict=True))
     near = {labelled: [Nearness(judge.encoder, labelled).predict(part) for part in (development, test)] for labelled in (True, False)}
-    answers = {'embedded': LabelledSentences(judge).predict(test)['grounded']} | sentence_rivals(development, test, near[True])
+    answers = {'embedded': LabelledSentences(judge).predict(test)['grounded']} | sentence_baselines(development, test, near[True])
     truth = labelled_sentences(test)['grounded']
     counts = {name: class_counts(truth, pl.Series(said), [False, True]) for name, said in answers.items()}
     scores = {name: balanced_accuracy(each.sum(0)) for name, each in counts.items()}
     assert scores['embedded'] >= .70 and scores['embedded'] == max(scores.values())
-    always = response_rivals(development, test, near[False])[ALWAYS]
+    always = response_baselines(development, test, near[False])[ALWAYS]
     assert (judge.predict(test)['accurate'] == test['accurate']).mean() > (always == test['accurate'].to_numpy()).mean()
 
 

@@ -1,4 +1,4 @@
-"""Marked spans as a localizer: a row of FINAL's table, and a measured rival in Table 6."""
+"""Marked spans as a localizer: a row of FINAL's table, and a measured baseline in Table 6."""
 import re
 
 import polars as pl
@@ -60,7 +60,7 @@ def test_marked_spans_are_a_row_of_the_table_that_names_them():
     with pytest.raises(UsageError, match='marks no spans'): plan('cosine')
 
 
-def test_table_6_has_a_measured_rival():
+def test_table_6_has_a_measured_baseline():
     loaded = {'new': NewWords(), 'none': NoWords()}
     shares = {}
     for name in loaded:
@@ -70,12 +70,12 @@ def test_table_6_has_a_measured_rival():
         brute = [(row['id'], item not in (row['matched'] or [])) for row in matches.to_dicts() for item in range(row['n_gold'])]
         assert unmarked_items(matches).rows() == brute and {row['n_gold'] for row in matches.to_dicts()} - {0}
         of = {(row['row'], row['metric']): row for row in cells.to_dicts()}
-        own, rival = (of[row, 'Inconsistencies P (%)'] for row in ('Marked by no span', 'Baseline: in no sentence that is marked whole'))
+        own, baseline = (of[row, 'Inconsistencies P (%)'] for row in ('Marked by no span', 'Baseline: in no sentence that is marked whole'))
         shares[name] = own['measured']
         assert own['n'] == len(brute) and own['measured'] == pytest.approx(100*sum(hit for _, hit in brute)/len(brute))
         whole = {id: any(hit for other, hit in brute if other == id) for id, _ in brute}
         assert of['Marked by no span', 'Summaries P (%)']['measured'] == pytest.approx(100*sum(whole.values())/len(whole))
-        assert rival['measured'] < 100 and own['model'] == name
+        assert baseline['measured'] < 100 and own['model'] == name
     assert shares['none'] == 100 > shares['new']
     with pytest.raises(UsageError, match='marks no spans'): validity_plan(spans='cosine')
     assert validity_plan().entries == ()

@@ -9,7 +9,7 @@ from letters import Letters
 from factlab.data.datasets import load
 from factlab.mixed_context.entity_features import CHOSEN, entities_of, entity_features, fitted_classifiers
 from factlab.mixed_context.fitted import ChosenSilence, EntityValues, FittedEntities, FittedHybrid, Scored
-from factlab.mixed_context.hybrid import fit_hybrid, word_rivals
+from factlab.mixed_context.hybrid import fit_hybrid, word_baselines
 from factlab.mixed_context.labels import LABELS
 from factlab.mixed_context.retrieval_judges import silence_scores, verifier_judge, with_silence
 from factlab.runs.plan import Rows, Step, execute
@@ -28,7 +28,7 @@ def found(step, folder): return execute(step, store=False, folder=folder)[step]
 
 @pytest.mark.parametrize('name', ['words of the document', 'words and knowledge'])
 def test_hybrids(name, folder):
-    hybrid = word_rivals(KNOWLEDGE)[name]
+    hybrid = word_baselines(KNOWLEDGE)[name]
     parts = {'faithfulness': Scored(hybrid.faithfulness), 'factuality': Scored(hybrid.factuality)}
     inputs = {part: Step(method, TEST) for part, method in parts.items()}
     inputs |= {f'dev_{part}': Step(method, DEV) for part, method in parts.items()}

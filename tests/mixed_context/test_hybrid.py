@@ -24,7 +24,7 @@ from factlab.mixed_context.hybrid import (
     best_thresholds,
     fit_hybrid,
     hybrid_predictions,
-    word_rivals,
+    word_baselines,
 )
 from factlab.mixed_context.knowledge import KNOWLEDGE, KnowledgeIndex, Mention, known_names
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE
@@ -121,10 +121,10 @@ def test_names_are_found_without_a_tagger():
                                                                 'Victoria is a queen of Britain. She reigned for 63 years.']
 
 
-def test_rivals_that_compare_words_tell_three_labels_apart_and_see_no_sense():
+def test_baselines_that_compare_words_tell_three_labels_apart_and_see_no_sense():
     rows = rows_of('The mill burnt.', 'The mill on the Danube, a river, burnt.', 'The mill on the Danube, a tram, burnt.',
                    labels=[NONE, FACTUAL, NON_FACTUAL])
-    fitted = {name: fit_hybrid(each, rows, store=False) for name, each in word_rivals(BASE).items()}
+    fitted = {name: fit_hybrid(each, rows, store=False) for name, each in word_baselines(BASE).items()}
     assert fitted['words and knowledge'].predict(rows, store=False)['label'].equals(rows['label'])
     assert len(set(fitted['words of the document'].predict(rows, store=False)['label'][1:])) == 1  # it has no word on the world
     unlike = rows.with_columns(pl.lit('Danube, burnt on a river, the mill.').alias('summary'))  # the words are there, the sense is not

@@ -230,7 +230,7 @@ def test_one_class_and_a_judge_that_tells_nothing():
     report = judge_report(verdicts, labels.with_columns(gold=pl.lit('yes')), drawn='random', **FEW)
     assert any("only one class among the labels: people said 'yes' of all labelled rows" in note for note in report.notes)
     assert not any('higher balanced accuracy' in note for note in report.notes)
-    agree, trivial = report.tables['agreement with people'], report.tables['judges that know nothing']
+    agree, trivial = report.tables['agreement with people'], report.tables['beside baselines']
     assert agree.filter(measure='balanced accuracy')['value'].to_list() in ([None], [])
     assert trivial['balanced_accuracy'].null_count() == trivial['balanced_above'].null_count() == trivial.height
     assert any(note.startswith('no Rogan–Gladen') for note in report.notes)

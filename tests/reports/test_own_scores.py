@@ -220,5 +220,5 @@ def test_one_figure_has_one_interval_in_compare_judge_and_score():
     found = [next(iter(tables.values())).row(0, named=True) for tables in (judged, scored, also, compared)]
     ends = [(row['value_low'], row['value_high']) if 'value_low' in row else (row.get('accuracy_low', row.get('score_low')),
             row.get('accuracy_high', row.get('score_high'))) for row in found]
-    trivial = judged['judges that know nothing'].row(0, named=True)
+    trivial = judged['beside baselines'].row(0, named=True)
     for low, high in [*ends, (trivial['agreement_low'], trivial['agreement_high'])]: assert (low, high) == pytest.approx(wilson)

@@ -222,7 +222,7 @@ def test_files_and_the_closing_table(made):
                                                                            for kind in ('svg', 'png')} | {'README.md'}
     assert set(made['files']) == names
     lines = made['output'].strip().splitlines()
-    assert re.split(' {2,}', lines[0]) == ['exhibit', 'paper prints', 'recomputed or measured', 'agrees? over rival?']
+    assert re.split(' {2,}', lines[0]) == ['exhibit', 'paper prints', 'recomputed or measured', 'agrees? over baseline?']
     assert [line.split()[0] for line in lines[2:5]] == list(SOME) and 'manifests: out (' in lines[-1]
     assert max(map(len, lines[:5])) <= 100
     header = made['files']['final/table8.csv'].decode().splitlines()[0]
@@ -1016,7 +1016,7 @@ def test_the_best_baseline_stands_beside_ours():
     assert headline(exhibit, make_cells(exhibit.id, rows + [many[0] | {'n': 38}, many[1]]))['row'] == 'CoT'
 
 
-def test_a_headline_claims_nothing_on_few_examples_of_p_values_or_over_an_easy_rival_alone():
+def test_a_headline_claims_nothing_on_few_examples_of_p_values_or_over_an_easy_baseline_alone():
     "What looks like a lead: two rows, a p-value above that of a baseline, a method that a simple one comes near."
     def row(name, number, status='measured', column='tiny F1', n=2, metric='F1', **more):
         return {'row': name, 'column': column, 'method': name, 'metric': metric, 'measured': number, 'status': status, 'n': n} | more
@@ -1081,14 +1081,14 @@ def test_the_closing_table_fits_a_terminal_and_names_what_it_cuts():
     assert 95 < max(map(len, plain_table(table).splitlines())) <= 100 and outcome_table([]).is_empty()
 
 
-def of_rival(low: float, high: float, n: int = 38, status: str = 'measured') -> str:
+def of_baseline(low: float, high: float, n: int = 38, status: str = 'measured') -> str:
     over = {'measured': (low + high)/2, 'low': low, 'high': high, 'n': n}
     return agreement_of({'status': status, 'headline': {'row': 'a', 'column': 'b', 'measured': .5, 'n': n, 'over_baseline': over}})
 
 
-def test_above_a_rival_is_said_beyond_chance_alone():
-    assert (of_rival(.1, .3), of_rival(-.3, -.1), of_rival(-.1, .3)) == ('yes, +0.20', 'no, −0.20', 'not shown, +0.10')
-    assert of_rival(.1, .3, n=9) == 'too few' and of_rival(.1, .3, status='illustrated') == 'an example'
+def test_above_a_baseline_is_said_beyond_chance_alone():
+    assert (of_baseline(.1, .3), of_baseline(-.3, -.1), of_baseline(-.1, .3)) == ('yes, +0.20', 'no, −0.20', 'not shown, +0.10')
+    assert of_baseline(.1, .3, n=9) == 'too few' and of_baseline(.1, .3, status='illustrated') == 'an example'
 
 
 def test_the_page_of_a_tour(tmp_path):

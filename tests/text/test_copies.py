@@ -11,7 +11,7 @@ from factlab.text.copies import changed_order, copied_sentence, dropped_doubt
 from factlab.text.sentences import split_sentences
 
 FINAL = 'In the final of 1934 Clara Venn beat Otto Brandt in forty moves.'
-DEAL = 'The company Orbex bought its rival Fenwick for two million pounds in 1988.'
+DEAL = 'The company Orbex bought its baseline Fenwick for two million pounds in 1988.'
 GIFT = 'The king gave the castle to his brother and the forest to the bishop.'
 TRADE = 'Norway exports salmon to Japan and imports rice from Vietnam.'
 BRIDGE = 'The bridge, which crosses the Tarn, was opened in 2004 and is 343 metres high.'
@@ -19,7 +19,7 @@ BRIDGE = 'The bridge, which crosses the Tarn, was opened in 2004 and is 343 metr
 
 @pytest.mark.parametrize('sentence, claim', [
     (FINAL, 'In the final of 1934 Otto Brandt beat Clara Venn in forty moves.'), (FINAL, 'Otto Brandt beat Clara Venn.'),
-    (DEAL, 'Fenwick bought its rival Orbex for two million pounds in 1988.'),
+    (DEAL, 'Fenwick bought its baseline Orbex for two million pounds in 1988.'),
     (GIFT, 'The king gave the forest to his brother and the castle to the bishop.'), (TRADE, 'Japan exports salmon to Norway.'),
     (BRIDGE, 'The bridge was opened in 343 and is 2004 metres high.'),
     ('The church was built between 532 and 537 by order of Justin.', 'The church was built between 537 and 532 by order of Justin.'),
@@ -30,7 +30,7 @@ def test_exchanged_words_are_seen(sentence, claim):
 
 @pytest.mark.parametrize('sentence, claim', [
     (FINAL, FINAL), (FINAL, 'Clara Venn beat Otto Brandt in the final of 1934.'), (FINAL, 'In forty moves Clara Venn beat Otto Brandt.'),
-    (DEAL, 'In 1988 Orbex bought its rival Fenwick for two million pounds.'),
+    (DEAL, 'In 1988 Orbex bought its baseline Fenwick for two million pounds.'),
     (TRADE, 'Norway imports rice from Vietnam and exports salmon to Japan.'),
     (BRIDGE, 'The bridge is 343 metres high and was opened in 2004.'),
     (BRIDGE, 'The bridge crosses the Tarn.'), ('The wolf and the bear sleep.', 'The wolf sleeps.')])

@@ -7,7 +7,7 @@ from factlab.training.verifier_evaluation import (
     EVALUATION,
     MEASURED_PAIRS,
     MEASURED_SETS,
-    beside_rivals,
+    beside_baselines,
     evaluation_rows,
     grouped_auroc,
     grouped_balanced_accuracy,
@@ -68,13 +68,13 @@ def test_measured_sets_have_both_answers_and_whole_groups(name):
     assert pairs['supported'].n_unique() == 2 and len(pairs) == 100 and pairs.equals(measured_pairs(name, 100))
 
 
-def test_a_reader_sees_the_best_rival_and_whether_the_difference_is_beyond_chance():
+def test_a_reader_sees_the_best_baseline_and_whether_the_difference_is_beyond_chance():
     pairs = MEASURED_PAIRS.frame([{'id': str(at), 'set': 'fm2', 'claim': 'c', 'evidence': 'e', 'supported': at % 2 == 0, 'group': str(at)}
                                   for at in range(80)])
     truth, luck = pairs['supported'].to_numpy(), np.random.default_rng(0).random(80)
     good, poor = truth + luck, truth*.3 + luck
-    def told(scores): return beside_rivals(EVALUATION.frame(evaluation_rows(pairs, scores, {'trained': .5}))).row(0, named=True)
+    def told(scores): return beside_baselines(EVALUATION.frame(evaluation_rows(pairs, scores, {'trained': .5}))).row(0, named=True)
     ahead = told({'trained': good, 'poor': poor, 'luck': luck})
-    assert (ahead['better'], ahead['n']) == ('yes', 80) and ahead['best rival'].startswith('poor: 0.')
+    assert (ahead['better'], ahead['n']) == ('yes', 80) and ahead['best baseline'].startswith('poor: 0.')
     behind = told({'trained': poor, 'good': good, 'luck': luck})
-    assert behind['better'] == 'no' and behind['best rival'] == 'good: 1.00' and behind['difference'].startswith('-0.')
+    assert behind['better'] == 'no' and behind['best baseline'] == 'good: 1.00' and behind['difference'].startswith('-0.')

@@ -141,9 +141,9 @@ def _planted(plan, done) -> list[str]:
     if not any(entry.baseline for entry in plan.entries): return []
     told, trivial, seed, shown = verdicts(plan, done), counting_verdicts(plan, done), plan.parameters['seed'], []
     for score in ('unadjusted', *['final']*(told[1] is not None)):
-        order, rival = (planted_order(each, score, seed=seed) for each in (told, trivial))
+        order, baseline = (planted_order(each, score, seed=seed) for each in (told, trivial))
         found, counted = (f'{each["found"].sum()} of {order.height} are found, {each["clear"].sum()} with an interval above 0'
-                          for each in (order, rival))
+                          for each in (order, baseline))
         shown += [f'\nPlanted order by the {score} score: {found} (by counting sentences and words: {counted})',
                   plain_table(_percent(order, 'difference', 'low', 'high'))]
     return shown
@@ -208,12 +208,12 @@ def _beside_people(judge: str, part, people, seed: int) -> list[str]:  # of JUDG
     judged = judged_rows(part.select('id', 'response', predicted=words), gold)
     agreement, trivial = agreement_table(judged, seed=seed), trivial_judges(judged, seed=seed)
     alike = ', '.join(as_good_judges(trivial))
-    told = f'it is not shown that {judge} agrees more often than: {alike}' if alike else f'{judge} agrees more often than each other judge'
+    told = f'it is not shown that {judge} agrees more often than: {alike}' if alike else f'{judge} agrees more often than each baseline'
     return [f'\n{judge} beside what people say of {gold.height} responses', plain_table(shown_table(agreement)), '',
             plain_table(shown_table(trivial)), told]
 
 def beside_people(plan, done) -> list[str]:
-    "How each judge agrees with people, and what judges that know nothing would, where the file of responses has labels."
+    "How each judge agrees with people, and what baselines would, where the file of responses has labels."
     import polars as pl
 
     from factlab.studies.facts.study import all_responses_of, judgements, people_of

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Answers', 'JUDGE_ROWS', 'NAMES', 'CLASSES', 'LONG', 'UNREAD', 'in_percent', 'padded_documents', 'judges_plan',
-           'called_eligible', 'eligibility_rivals', 'judge_cells', 'board_cells', 'rank_cells', 'compares_planted',
+           'called_eligible', 'eligibility_baselines', 'judge_cells', 'board_cells', 'rank_cells', 'compares_planted',
            'board_marks']
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #3e7e2e86
@@ -21,8 +21,8 @@ from factlab.grounding.embedded_judge import (
     fitted_answers,
     labelled_sentences,
     offline_encoder,
-    response_rivals,
-    sentence_rivals,
+    response_baselines,
+    sentence_baselines,
 )
 from ...grounding.offline_judges import OFFLINE_JUDGES, load_grounding_judge
 from ...grounding.parsing import ISSUES
@@ -58,7 +58,7 @@ NAMES = {'embedded': JUDGE_ROWS[0], 'words': JUDGE_ROWS[1], 'quick': JUDGE_ROWS[
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #5a9ebb23
 def _score_cells(column: str, counts: Mapping[str, np.ndarray], score: str, documents: pl.Series, seed: int) -> list[dict]:
-    "Judges with their differences from the best rival and from the first judge, and the rivals."
+    "Judges with their differences from the best baseline and from the first judge, and the baselines."
     judges = [name for name in counts if name in JUDGE_ROWS]
     compared = compare_with_baselines(counts, [name for name in counts if name not in judges], score, clusters=documents, seed=seed)
     own = compared.filter(pl.col('name').is_in(judges))
@@ -92,12 +92,12 @@ def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, n
     known, cells = truth.to_numpy(), []
     bad, good = CLASSES[what]
     judges = [name for name in answers if name in JUDGE_ROWS]
-    rivals = [name for name in answers if name not in judges]
+    baselines = [name for name in answers if name not in judges]
     bases = {name: {'row': name if name in judges else f'{BASELINE_ROW}{name}', 'method': name,
                     'status': 'measured' if name in judges else 'baseline'}
              for name in answers}
     for label, of, n in ((f'{bad} that pass', 'FPR (%)', (~truth).sum()), (f'{good} that do not pass', 'FNR (%)', truth.sum())):
-        compared = compare_with_baselines(counts, rivals, RATE_SCORES[of], clusters=documents, seed=seed)
+        compared = compare_with_baselines(counts, baselines, RATE_SCORES[of], clusters=documents, seed=seed)
         cells += [bases[row['name']] | {'column': f'{what}: {label} (%)', 'n': n, **in_percent(row, 'score', 'low', 'high')}
                   for row in compared.iter_rows(named=True) if n]
     for name, said in answers.items():
@@ -115,7 +115,7 @@ def _rates(what: str, truth: pl.Series, answers: Answers, counts: Mapping[str, n
 def _compared_cells(
     what: str,  # 'Sentences', 'Responses', 'Eligibility'
     truth: pl.Series,
-    answers: Answers,  # of judges, and of rivals
+    answers: Answers,  # of judges, and of baselines
     documents: pl.Series,
     measures: Mapping[str, str],  # column → score of `compare_with_baselines`
     names: Mapping[str, str],
@@ -157,9 +157,9 @@ def padded_documents(
 LONG = 'Long documents'  # a block, as those of CLASSES
 
 def _near(rows: Mapping[str, Rows], labelled: bool, block: str) -> Entry:
-    "The rivals' feature: how close the sentences of both splits are to their documents."
+    "The baselines' feature: how close the sentences of both splits are to their documents."
     test, dev = (Step(Nearness(offline_encoder(), labelled), rows[split]) for split in ('test', 'dev'))
-    return Entry('rivals', '', test, True, block, {'dev': dev, 'rows': rows})
+    return Entry('baselines', '', test, True, block, {'dev': dev, 'rows': rows})
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #00753cb8
 def judges_plan(
@@ -171,7 +171,7 @@ def judges_plan(
     limit: int|None = None,  # documents of each split at the most; then one is padded
     seed: int = 0,
 ) -> Plan:
-    "Offline judges and rivals on sentences, responses and eligibility of the test split. Raises `UsageError` for data without a split."
+    "Offline judges and baselines on sentences, responses and eligibility of the test split. Raises `UsageError` for data without a split."
     for name, value in (('padded_to', padded_to), ('seed', seed)): check_whole_number(name, value, 0)
     rows = {split: Rows(data, load_rows(Settings(data, limit, split=split)), split) for split in ('dev', 'test')}
     for each in rows.values(): labelled_sentences(each.frame)  # which says what is missing
@@ -200,37 +200,37 @@ def called_eligible(
     said = found.select('id', eligible=pl.col('issues') != ISSUES[2])
     return test.select('id').join(said, on='id', how='left', maintain_order='left')['eligible'].fill_null(True).to_numpy()
 
-def eligibility_rivals(development: pl.DataFrame, test: pl.DataFrame) -> dict[str, np.ndarray]:  # Boolean, of the test rows
-    "Which responses rivals of a judge call eligible. `development` has labels."
+def eligibility_baselines(development: pl.DataFrame, test: pl.DataFrame) -> dict[str, np.ndarray]:  # Boolean, of the test rows
+    "Which responses baselines of a judge call eligible. `development` has labels."
     words = [length_scores(rows['response'].to_list()) for rows in (development, test)]
     return {'always eligible': np.ones(test.height, bool), 'length': fitted_answers(development['eligible'].to_numpy(), *words)}
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #0912f17f
 def _block(plan: Plan, block: str) -> tuple[list[Entry], Entry, pl.DataFrame, pl.DataFrame]:
-    "Judges of a block, its rivals, and the rows of both splits."
+    "Judges of a block, its baselines, and the rows of both splits."
     of = 'Responses' if block == 'Eligibility' else block
-    rivals = next(entry for entry in plan.entries if entry.baseline and entry.label == of)
+    baselines = next(entry for entry in plan.entries if entry.baseline and entry.label == of)
     judges = [entry for entry in plan.entries if entry.label == block and not entry.baseline]
-    return judges, rivals, *(rivals.about['rows'][split].frame for split in ('dev', 'test'))
+    return judges, baselines, *(baselines.about['rows'][split].frame for split in ('dev', 'test'))
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #32f757dd
 def _said(plan: Plan, done: Done, block: str) -> Answers:
-    "The verdicts of a block's judges and rivals."
-    judges, rivals, dev, test = _block(plan, block)
-    near = [done[rivals.about['dev']], done[rivals.step]]
+    "The verdicts of a block's judges and baselines."
+    judges, baselines, dev, test = _block(plan, block)
+    near = [done[baselines.about['dev']], done[baselines.step]]
     if block == 'Eligibility':
-        return {each.method: called_eligible(test, done[each.step]) for each in judges} | eligibility_rivals(dev, test)
+        return {each.method: called_eligible(test, done[each.step]) for each in judges} | eligibility_baselines(dev, test)
     if block == 'Responses':
         own = {each.method: done[each.step]['accurate'].fill_null(False).to_numpy() for each in judges}
-        return own | response_rivals(dev, test, near)
-    return {each.method: done[each.step]['grounded'].to_numpy() for each in judges} | sentence_rivals(dev, test, near)
+        return own | response_baselines(dev, test, near)
+    return {each.method: done[each.step]['grounded'].to_numpy() for each in judges} | sentence_baselines(dev, test, near)
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #jcells01
 def judge_cells(
     plan: Plan,  # of `judges_plan`
     done: Done,
 ) -> pl.DataFrame:  # CELLS
-    "Offline judges and rivals on sentences, responses and eligibility, and on sentences against long documents."
+    "Offline judges and baselines on sentences, responses and eligibility, and on sentences against long documents."
     balanced, both = {'balanced accuracy': 'balanced accuracy'}, {'macro-F1': 'macro f1', 'accuracy': 'accuracy'}
     seed, test = plan.parameters['seed'], _block(plan, 'Responses')[3]
     sentences, by_sentence = labelled_sentences(test), _said(plan, done, 'Sentences')
@@ -242,7 +242,7 @@ def judge_cells(
 
 # %% ../../../nbs/19_studies/02_facts/08_measured.ipynb #cc532fee
 def _padded_cells(plan: Plan, done: Done, sentences: pl.DataFrame, own: Answers) -> list[dict]:
-    "Sentences against documents of so many words beside the rivals, and how much worse that is than with their own documents."
+    "Sentences against documents of so many words beside the baselines, and how much worse that is than with their own documents."
     padded, seed = labelled_sentences(_block(plan, LONG)[3]), plan.parameters['seed']
     kept = sentences['document_id'].is_in(padded['document_id'].unique().implode()).to_numpy()
     counts, before = ({NAMES.get(name, name): class_counts(padded['grounded'], pl.Series(said), [False, True])

@@ -18,7 +18,7 @@ import polars as pl
 
 from ...audit.checks import AVERAGE
 from ...core.core import DataError, UsageError
-from ...grounding.embedded_judge import Nearness, offline_encoder, response_rivals
+from ...grounding.embedded_judge import Nearness, offline_encoder, response_baselines
 from ...grounding.judge_quality import choose_templates, compare_judges, self_preference
 from ...grounding.offline_judges import DECIDED_BY, GROUNDING_JUDGES, OFFLINE_JUDGES
 from ...grounding.parsing import ISSUES
@@ -32,7 +32,7 @@ from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_temperature, check_whole_number
 from .judge_rates import RATE_COLUMNS, RATE_SCORES, rate_cells
 from .leaderboard import leaderboard_cells
-from .measured import UNREAD, eligibility_rivals, in_percent, rank_cells
+from .measured import UNREAD, eligibility_baselines, in_percent, rank_cells
 from .self_preference import preference_cells
 from factlab.studies.facts.study import (
     ALL_SPLITS,
@@ -72,18 +72,18 @@ Verdicts = Mapping[str, pl.Series]  # by name: Boolean, null where not read
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #ceb3fdef
 def rate_cells_of(
     verdicts: Mapping[tuple[str, str], pl.Series],  # by model and method: Boolean, null where not read
-    rivals: Verdicts,
+    baselines: Verdicts,
     truth: pl.Series,     # Boolean: is it of the positive class?
     documents: pl.Series,  # resamples draw whole documents
     seed: int = 0,
     few: bool = False,  # is it a part of the responses? Then rows say so
 ) -> list[dict]:
-    """The columns of Tables 2 and 4 for each row, the difference in macro-F1 from the best rival, and the rivals. An unread verdict is an
-    error in accuracy and F1; FPR and FNR are of what was read of their class, and null where nothing was."""
-    trivial = [f'{BASELINE_ROW}{name}{" (few)"*few}' for name in rivals]
+    """The columns of Tables 2 and 4 for each row, the difference in macro-F1 from the best baseline, and the baselines. An unread verdict
+    is an error in accuracy and F1; FPR and FNR are of what was read of their class, and null where nothing was."""
+    trivial = [f'{BASELINE_ROW}{name}{" (few)"*few}' for name in baselines]
     places = {f'{model}, {method}{" (few)"*few}': {'model': model, 'method': method, 'status': 'measured'} for model, method in verdicts}
-    places |= {row: {'method': name, 'status': 'baseline'} for row, name in zip(trivial, rivals, strict=True)}
-    every = dict(zip(places, [*verdicts.values(), *rivals.values()], strict=True))
+    places |= {row: {'method': name, 'status': 'baseline'} for row, name in zip(trivial, baselines, strict=True)}
+    every = dict(zip(places, [*verdicts.values(), *baselines.values()], strict=True))
     counts = {row: class_counts(truth, said, [False, True]) for row, said in every.items()}
     compared = {column: dict(zip(every, compare_with_baselines(counts, trivial, score, clusters=documents, seed=seed).to_dicts(),
                                  strict=True)) for column, score in RATE_SCORES.items()}
@@ -133,7 +133,7 @@ def rates_plan(
     seed: int = 0,
     **more,  # further fields of `Settings`: prompts, judge_tokens, temperature, retry_unparsed, loaded
 ) -> Plan:
-    "Tables 2 and 4: offline judges and their rivals on the test split, models on its first requests. A row is a judge and how it is asked."
+    "Tables 2 and 4: offline judges and their baselines on the test split, models on its first requests. A row: a judge and its template."
     check_whole_number('seed', seed, 0)
     asked, grounding = listed(asked), exhibit == 'facts/table2'
     ways = {'templates': listed(templates)} if grounding else {'eligibility': listed(eligibility)}
@@ -150,11 +150,11 @@ def rates_plan(
     offline, ask_with = (tuple(DECIDED_BY), templates_of) if grounding else (('request_and_document',), eligibility_of)
     def nearness() -> Entry:
         at, of_dev = (Step(Nearness(offline_encoder()), rows) for rows in (test, dev))
-        return Entry('rivals', '', at, True, about={'dev': of_dev, 'dev_rows': dev, 'test_rows': test})
+        return Entry('baselines', '', at, True, about={'dev': of_dev, 'dev_rows': dev, 'test_rows': test})
     asking = [row(part, model, how, first, f'{model} (few)'*bool(few)) for model in asked for how in ask_with(part, model)]
     reading = [row(whole, judge, how, test) for judge in parameters['judges'] for how in offline]
-    rivals = [nearness()] if grounding and (asking or parameters['judges'] != [*QUICKEST]) else []
-    return Plan(exhibit, parameters, (*reading, *rivals, *asking))
+    baselines = [nearness()] if grounding and (asking or parameters['judges'] != [*QUICKEST]) else []
+    return Plan(exhibit, parameters, (*reading, *baselines, *asking))
 
 def _told(more: Mapping[str, object]) -> dict[str, object]:
     "Settings that stand in a manifest."
@@ -166,12 +166,12 @@ def rates_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     printed, seed, grounding = rate_cells(plan.exhibit), plan.parameters['seed'], plan.exhibit == 'facts/table2'
     if not plan.entries: return printed
     test, dev = (plan.entries[0].about[name].frame for name in ('test_rows', 'dev_rows'))
-    rivals, cells = _rivals(plan, done, test, dev, grounding), []
+    baselines, cells = _baselines(plan, done, test, dev, grounding), []
     for label in dict.fromkeys(entry.label for entry in plan.entries):
         entries = [entry for entry in plan.entries if entry.label == label and not entry.baseline]
         known = entries[0].step.rows.frame
         truth = known['accurate'] if grounding else ~known['eligible']
-        beside = _of_few(rivals, test, known) | ({'majority': pl.Series([bool(majority_class(truth))]*len(truth))} if grounding else {})
+        beside = _of_few(baselines, test, known) | ({'majority': pl.Series([bool(majority_class(truth))]*len(truth))} if grounding else {})
         said = {(entry.model, entry.method): _verdicts(entry, done) for entry in entries}
         cells += rate_cells_of(said, beside, truth, known['request_id'], seed, few=bool(label))
         if offline := [entry for entry in entries if 'dev' in entry.about]: cells += _best_on_dev(offline, done, dev, seed)
@@ -192,19 +192,19 @@ def _verdicts(entry: Entry, done: Done) -> pl.Series:  # Boolean, null where not
     ids = entry.step.rows.frame.select('id')
     return ids.join(found.select('id', said=positive), on='id', how='left', maintain_order='left')['said']
 
-def _rivals(plan: Plan, done: Done, test: pl.DataFrame, dev: pl.DataFrame, grounding: bool) -> dict[str, pl.Series]:
-    "What rivals say of the responses of the test split."
-    if not grounding: return {name: ~pl.Series(said) for name, said in eligibility_rivals(dev, test).items()}
+def _baselines(plan: Plan, done: Done, test: pl.DataFrame, dev: pl.DataFrame, grounding: bool) -> dict[str, pl.Series]:
+    "What baselines say of the responses of the test split."
+    if not grounding: return {name: ~pl.Series(said) for name, said in eligibility_baselines(dev, test).items()}
     near = next((entry for entry in plan.entries if entry.baseline), None)
-    said = response_rivals(dev, test, [done[near.about['dev']], done[near.step]] if near else [None, None])
+    said = response_baselines(dev, test, [done[near.about['dev']], done[near.step]] if near else [None, None])
     return {name: pl.Series(each) for name, each in said.items()}
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #0878165e
-def _of_few(rivals: Verdicts, test: pl.DataFrame, known: pl.DataFrame) -> dict[str, pl.Series]:
-    "What the rivals say of the few responses that a model is asked about."
-    every = test.select('id').with_columns(said.alias(name) for name, said in rivals.items())
+def _of_few(baselines: Verdicts, test: pl.DataFrame, known: pl.DataFrame) -> dict[str, pl.Series]:
+    "What the baselines say of the few responses that a model is asked about."
+    every = test.select('id').with_columns(said.alias(name) for name, said in baselines.items())
     few = known.select('id').join(every, on='id', how='left', maintain_order='left')
-    return {name: few[name] for name in rivals}
+    return {name: few[name] for name in baselines}
 
 def _best_on_dev(offline: Sequence[Entry], done: Done, dev: pl.DataFrame, seed: int) -> list[dict]:
     "In how many resamples of the development rows a template wins."
@@ -322,8 +322,8 @@ def measured_preference(
     judge: str,
     seed: int = 0,
 ) -> list[dict]:
-    """By how much the judge's score of its own answers is above the other judges', and how much more than on all other answers. The rival
-    calls everything accurate. All judges are compared on the responses for which this judge's verdict was read."""
+    """By how much the judge's score of its own answers is above the other judges', and how much more than on all other answers. The
+    baseline calls everything accurate. All judges are compared on the responses for which this judge's verdict was read."""
     own = told.filter(judge=judge)
     told = told.join(own.drop_nulls('accurate').select('id'), on='id', how='semi')
     if judge not in told['responder']: return []  # none of its verdicts on its own answers could be read
@@ -337,10 +337,10 @@ def measured_preference(
     cells = [base | {'column': f'Score by the {who} (%)', 'measured': score} for who, score in scores.items()]
     cells.append(base | {'column': column, **between('difference', 'low', 'high')})
     if row['beyond_leniency'] is None: return cells
-    rival = {'row': f'{BASELINE_ROW}always accurate', 'method': 'always accurate', 'n': read, 'status': 'baseline'}
-    return [*cells, rival | {'column': column, 'measured': 100*(1 - row['others'])},
+    baseline = {'row': f'{BASELINE_ROW}always accurate', 'method': 'always accurate', 'n': read, 'status': 'baseline'}
+    return [*cells, baseline | {'column': column, 'measured': 100*(1 - row['others'])},
             base | {'column': BEYOND_OTHERS, **between('beyond_leniency', 'beyond_low', 'beyond_high')},
-            rival | {'column': BEYOND_OTHERS, 'measured': 100*(row['beyond_leniency'] - row['over_constant'])},
+            baseline | {'column': BEYOND_OTHERS, 'measured': 100*(row['beyond_leniency'] - row['over_constant'])},
             base | {'column': BEYOND_OTHERS, 'kind': 'difference', 'against': BEST_BASELINE}
             | between('over_constant', 'constant_low', 'constant_high')]
 
@@ -379,7 +379,7 @@ def beside_printed(
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #pz4
 def rate_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON
-    "Macro-F1 of judges and rivals, as measured."
+    "Macro-F1 of judges and baselines, as measured."
     return _marks(measured_of(cells).filter(column=RATE_COLUMNS[0], kind='value'))
 
 def ranking_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON

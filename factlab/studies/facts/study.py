@@ -200,7 +200,7 @@ def development_rows(
     settings: Settings,
     *labels: str,  # that are needed; 'accurate' when none is named
 ) -> Rows:  # as of `labelled_rows`
-    "What rivals are fitted on: the whole development split of the same data if it is labelled there, else of the shipped sample."
+    "What baselines are fitted on: the whole development split of the same data if it is labelled there, else of the shipped sample."
     own = _has_labelled_dev(settings.data, labels or ('accurate',))
     return labelled_rows(replace(settings, data=settings.data if own else 'facts-sample', split='dev', limit=None))
 

@@ -104,7 +104,7 @@ def correction_cells(
     rows: pl.DataFrame,   # id, label; resamples draw whole documents where there is a document_id
     judge: pl.DataFrame,  # predictions
     others: Mapping[str, pl.DataFrame],     # of methods that may correct it
-    baselines: Mapping[str, pl.DataFrame],  # of trivial rivals, beside a random label and two constants
+    baselines: Mapping[str, pl.DataFrame],  # of trivial baselines, beside a random label and two constants
     seed: int = 0,
 ) -> list[dict[str, Any]]:  # cells
     "`corrected` for each method, and its paired difference from the best baseline on the same rows."
@@ -148,7 +148,7 @@ def case_plan(
     loaded: Loaded = {},  # noqa: B006
     **settings,  # data, limit, seed: as of `Settings`
 ) -> Plan:
-    "The case study: methods, trivial rivals, and what the knowledge base has of the rows."
+    "The case study: methods, trivial baselines, and what the knowledge base has of the rows."
     parameters = listed({'data': 'sample', 'limit': None, 'seed': 0, 'models': models} | settings)
     made = Settings(loaded=loaded, **settings)
     entries = [*case_entries(made, next(iter(parameters['models']), None)), coverage_entry(made), *baseline_entries(made)]
@@ -159,7 +159,7 @@ def case_cells(
     plan: Plan,
     done: Done,
 ) -> pl.DataFrame:  # CELLS of fhsum/casestudy
-    "The paper's numbers (§ 6, App. C.3), measured ones, and trivial rivals'. Raises `DataError` for rows without labels or predictions."
+    "The paper's numbers (§ 6, App. C.3), measured ones, and trivial baselines'. Raises `DataError` for rows without labels or predictions."
     said = {entry.method: done[entry.step] for entry in plan.entries if not entry.baseline and 'label' in done[entry.step].columns}
     baselines = {entry.method: done[entry.step] for entry in plan.entries if entry.baseline}
     data = Path(plan.parameters['data']).stem
@@ -177,7 +177,7 @@ def printed_cases(exhibit: str) -> list[dict[str, Any]]:
 def error_cells(
     rows: pl.DataFrame,                       # MIXED, labelled
     predictions: Mapping[str, pl.DataFrame],  # the judge's first, then others' that may correct it
-    baselines: Mapping[str, pl.DataFrame],    # of trivial rivals, beside chance and constants
+    baselines: Mapping[str, pl.DataFrame],    # of trivial baselines, beside chance and constants
     seed: int = 0,
 ) -> list[dict[str, Any]]:  # cells
     "A judge's errors, what others correct of them, and what chance would."

@@ -71,7 +71,7 @@ SCORES = {'macro precision': 'Precision', 'macro recall': 'Recall', 'macro f1': 
 
 @dataclass(frozen=True)
 class Answers:
-    "What methods and trivial rivals say of the same labelled summaries."
+    "What methods and trivial baselines say of the same labelled summaries."
     title: str          # of the data, as columns of a table call it
     rows: pl.DataFrame  # MIXED, labelled
     methods: Predictions

@@ -46,7 +46,7 @@ def noticing_cells(
     name: str,                  # of the judge, as in the table
     seed: int = 0,
 ) -> pl.DataFrame:  # CELLS of fhsum/noticing
-    """Mean P(True) of right and wrong descriptions, by whether the judge noticed a hallucination, and how well P(True) and trivial rivals
+    """Mean P(True) of right and wrong descriptions, by whether the judge noticed a hallucination, and how well P(True) and baselines
     tell what is noticed, and what is true. Rows without a readable answer are left out and counted."""
     asked, probed = description_questions(rows), probed.select('id', 'p_true', 'order_bias')
     said = predictions.select('id', noticed=pl.when(pl.col('status') == 'ok').then(pl.col('label') != NONE))

@@ -26,7 +26,7 @@ from ...core.registry import entries, read_name
 from ...data.datasets import load
 from ...mixed_context.entity_features import CHOSEN, ENTFA, read_entity_features
 from ...mixed_context.fitted import ChosenSilence, CrossFitted, EntityValues, FittedEntities, FittedHybrid, KnownNames, Scored
-from ...mixed_context.hybrid import AlignedScorer, Hybrid, SupportedShareScorer, WholeScorer, default_hybrids, word_rivals
+from ...mixed_context.hybrid import AlignedScorer, Hybrid, SupportedShareScorer, WholeScorer, default_hybrids, word_baselines
 from ...mixed_context.judges import DIRECT_PROMPTS, DirectJudge
 from ...mixed_context.knowledge import KNOWLEDGE, read_knowledge
 from ...mixed_context.labels import check_mixed
@@ -129,7 +129,7 @@ class Division(NamedTuple):
     "Labelled rows by what they are for."
     scored: Rows       # the first `limit` of them
     development: Rows  # of thresholds and of silence
-    crossed: Rows|None  # where rivals are cross-fitted: all rows of the data, `limit` or not
+    crossed: Rows|None  # where baselines are cross-fitted: all rows of the data, `limit` or not
 
 def divide(settings: Settings) -> Division:
     "Raises `UsageError` for a split that the data lacks, and where no row is left to score or to fit on."
@@ -387,7 +387,7 @@ def entity_entries(
     return found
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #a040a311
-def _rival(step: Step, crossed: bool) -> Step: return replace(step, method=CrossFitted(step.method)) if crossed else step
+def _baseline(step: Step, crossed: bool) -> Step: return replace(step, method=CrossFitted(step.method)) if crossed else step
 
 def baseline_entries(settings: Settings) -> list[Entry]:
     """The majority, a draw at the labels' rates, punctuation, length, classifiers of the summary's words and of counts, and two that
@@ -395,11 +395,11 @@ def baseline_entries(settings: Settings) -> list[Entry]:
     rows, crossed = scored_rows(settings), _divided(settings).crossed
     dev = crossed or development_rows(settings)
     guesses = [Entry(name, '', Step(Baseline(name), rows, inputs={'dev': dev}, seed=settings.seed), True) for name in BASELINES]
-    rivals = word_rivals(load_knowledge(settings))
-    found = guesses + [hybrid_entry(settings, name, hybrid, dev, True) for name, hybrid in rivals.items()]
-    crossing = [replace(entry, step=_rival(entry.step, crossed is not None)) for entry in found]
+    baselines = word_baselines(load_knowledge(settings))
+    found = guesses + [hybrid_entry(settings, name, hybrid, dev, True) for name, hybrid in baselines.items()]
+    crossing = [replace(entry, step=_baseline(entry.step, crossed is not None)) for entry in found]
     if not given_knowledge(settings) or (crossed and settings.limit is None): return crossing
-    name, hybrid = list(rivals.items())[-1]  # nothing is written of the entities of rows that are neither scored nor fitted on
+    name, hybrid = list(baselines.items())[-1]  # nothing is written of the entities of rows that are neither scored nor fitted on
     return [*crossing[:-1], hybrid_entry(settings, name, hybrid, fitting_rows(settings), True)]
 
 # %% ../../../nbs/19_studies/03_fhsum/07_study.ipynb #4db8dddc

@@ -436,7 +436,7 @@ def category_examples(
     table = table.select('category', pl.exclude('category'))
     counted = {title_of(name): both.filter(pl.col('category') == name) for name in names_of(side)} | {'All': both}
     cells = [cell for name, part in counted.items() for cell in _found_cells(name, part, side)]
-    return table, make_cells(exhibit, cells + _rivals(side, both))
+    return table, make_cells(exhibit, cells + _baselines(side, both))
 
 def _found_cells(row: str, part: pl.DataFrame, side: str) -> list[dict]:
     "How many examples there are, the share that the decision questions sort as labelled, and how many they leave undecided."
@@ -447,30 +447,30 @@ def _found_cells(row: str, part: pl.DataFrame, side: str) -> list[dict]:
             base | {'column': 'Undecided', 'measured': float(part.select(is_undecided('proposal').sum()).item())}]
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #riv2
-def _rivals(side: str, both: pl.DataFrame) -> list[dict]:
+def _baselines(side: str, both: pl.DataFrame) -> list[dict]:
     "The baselines' shares on the same examples, and the proposals' paired difference from the best of them."
     guess = PAPERS_COMMONEST[side]
-    cells = _with_rivals(AS_LABELLED[side], both, both['category'], both['proposal'], names_of(side), guess)
+    cells = _with_baselines(AS_LABELLED[side], both, both['category'], both['proposal'], names_of(side), guess)
     if side == 'invented': return cells
     truth, said = (both[name].str.extract(r'^(intrinsic|extrinsic)') for name in ('category', 'proposal'))
     right = share_interval((truth == said).fill_null(False).to_list(), both['id'])
     words = {'a negation in the description': both['description'].str.contains(_NEGATION).replace_strict({
         True: 'extrinsic', False: 'intrinsic'}, return_dtype=pl.String)}
-    return cells + [{'row': 'All'} | _interval_cell('Origin as labelled', right, both.height)] + _with_rivals(
+    return cells + [{'row': 'All'} | _interval_cell('Origin as labelled', right, both.height)] + _with_baselines(
         'Origin as labelled', both, truth, said, ['extrinsic', 'intrinsic'], 'extrinsic', words)
 
 # in every second description of an added fact: "the text does not say …"
 _NEGATION = r"(?i)\b(no|not|never|none|nothing|nobody|nowhere|without|absent|unmentioned|unstated)\b|n['’]t\b"
 
 # %% ../../../nbs/19_studies/01_final/07_errors.ipynb #e1b10ecb
-def _with_rivals(
+def _with_baselines(
     column: str,
     both: pl.DataFrame,
     truth: pl.Series,
     said: pl.Series,
     classes: list[str],
     guess: str,
-    others: Mapping[str, pl.Series] = {},  # noqa: B006  answers of further rivals, by name
+    others: Mapping[str, pl.Series] = {},  # noqa: B006  answers of further baselines, by name
 ) -> list[dict]:
     known = pl.Series([name if name in classes else None for name in said], dtype=pl.String)  # undecided is right for no class
     most = str(majority_class(truth))

@@ -16,12 +16,12 @@ import polars as pl
 
 from factlab.error_analysis.judge_validation import (
     MATCHED_LISTS,
+    baseline_matchings,
     counted_rates,
     decisions,
     given_matches,
     judge_scores,
     read_matchings,
-    rival_matchings,
 )
 from ...localization.fitted import Matching
 from ...localization.matching import MATCHES, MatchingJudge, known_matchings
@@ -110,19 +110,19 @@ def judge_cells(
     plan: Plan,  # of `judge_plan`
     done: Done,
 ) -> pl.DataFrame:  # schema CELLS
-    "Printed, implied and counted scores of the judge, with rivals on the same predictions."
+    "Printed, implied and counted scores of the judge, with baselines on the same predictions."
     cells, seed = printed_cells(), plan.parameters['seed']
     for entry in plan.entries:
         lists, judged = done[entry.about['lists']], done[entry.step]
         said = {entry.model: decisions(lists, judged)}
         read = lists.join(judged.drop_nulls('matched'), on='id', how='semi', maintain_order='left')
-        rivals = {name: decisions(read, matched) for name, matched in (rival_matchings(read, seed) if read.height else {}).items()}
+        baselines = {name: decisions(read, matched) for name, matched in (baseline_matchings(read, seed) if read.height else {}).items()}
         unread = lists.join(read, on='id', how='anti')['predicted'].list.len().sum()
-        for name, each in (said | rivals).items():
-            facts = {'row': BASELINE_ROW*(name in rivals) + name, 'status': 'baseline' if name in rivals else 'measured'}
-            facts |= {'method': name} if name in rivals else {'model': name, 'unparsed': int(unread)}
+        for name, each in (said | baselines).items():
+            facts = {'row': BASELINE_ROW*(name in baselines) + name, 'status': 'baseline' if name in baselines else 'measured'}
+            facts |= {'method': name} if name in baselines else {'model': name, 'unparsed': int(unread)}
             cells += _score_cells(facts, each, seed)
-        if rivals: cells += _over_rivals(said | rivals, list(rivals), seed)
+        if baselines: cells += _over_baselines(said | baselines, list(baselines), seed)
     return make_cells(plan.exhibit, cells)
 
 # %% ../../../nbs/19_studies/01_final/06_judge.ipynb #k12
@@ -137,14 +137,14 @@ def _score_cells(facts: dict, said: pl.DataFrame, seed: int) -> list[dict]:  # s
     parts = [(run, said.filter(run=run)) for run in runs] if len(runs) > 1 else []
     return cells + [cell | {'unparsed': None} for run, part in parts for cell in row(f'{facts["row"]} on {run}', judge_scores(part, seed))]
 
-def _over_rivals(said: Mapping[str, pl.DataFrame], rivals: list[str], seed: int) -> list[dict]:
-    "How far the judge's accuracy is above the best rival's."
+def _over_baselines(said: Mapping[str, pl.DataFrame], baselines: list[str], seed: int) -> list[dict]:
+    "How far the judge's accuracy is above the best baseline's."
     def right(each: pl.DataFrame) -> np.ndarray:
         hits = each['said'].eq_missing(each['right']).to_numpy().astype(float)
         return np.stack([hits, np.ones(len(hits))], 1)
     first = next(iter(said.values()))
     if first.is_empty(): return []
-    compared = compare_with_baselines({name: right(each) for name, each in said.items()}, rivals, 'mean', clusters=first['summary_id'],
+    compared = compare_with_baselines({name: right(each) for name, each in said.items()}, baselines, 'mean', clusters=first['summary_id'],
                                       seed=seed)
     return [cell for cell in baseline_rows(compared, 'Accuracy', system='model') if cell['status'] != 'baseline']
 

@@ -168,8 +168,8 @@ def validity_plan(
     def entry(method: str, name: str, baseline: bool = False) -> Entry:
         marked = EVERY_SENTENCE if baseline else MarkedSpans(check_by('span', settings.load_verifier(spans)))
         return Entry(method, name, matching(settings, asking(settings, marked, None, rows), rows), baseline)
-    rival = entry('in no sentence that is marked whole', '', True)
-    return Plan(exhibit, parameters, (*first.entries, entry('Marked by no span', spans), rival))
+    baseline = entry('in no sentence that is marked whole', '', True)
+    return Plan(exhibit, parameters, (*first.entries, entry('Marked by no span', spans), baseline))
 
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c18b

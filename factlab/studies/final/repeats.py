@@ -183,7 +183,7 @@ def noise_rates(
 # %% ../../../nbs/19_studies/01_final/09_repeats.ipynb #c16
 def noise_cells(
     counts: pl.DataFrame,  # of `localization_counts`, of any number of models
-    rivals: pl.DataFrame|None = None,  # the same of baselines, which take part in the ranks
+    baselines: pl.DataFrame|None = None,  # the same of baselines, which take part in the ranks
     *,
     sensitivity: float|Rate|None = .95,  # None: unknown
     specificity: float|Rate|None = .90,
@@ -193,12 +193,12 @@ def noise_cells(
     """F1 under the judge's errors and without them, for each model and method (App. F, Table 10). What could not be read matches nothing.
     F1 as judged alone where a rate is unknown; no corrected score where the rates do not fit (`noise.corrected_scores`)."""
     if sensitivity is None or specificity is None:
-        judged = noise_cells(counts, rivals, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
+        judged = noise_cells(counts, baselines, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
         return judged.filter(metric=JUDGED)
     by = ['model', 'method']
     rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
-    known = [] if rivals is None else rivals['method'].unique(maintain_order=True).to_list()
-    everyone = counts if rivals is None else pl.concat([counts, rivals])
+    known = [] if baselines is None else baselines['method'].unique(maintain_order=True).to_list()
+    everyone = counts if baselines is None else pl.concat([counts, baselines])
     noisy = judge_noise(everyone, by, draws=draws, **rates).filter(metric='f1')
     right = corrected_scores(everyone, by, **rates).filter(metric='f1').select(*by, 'corrected', corrected_low='low', corrected_high='high')
     cells = []
@@ -325,8 +325,8 @@ def noisy_cells(
     seed, rates = plan.parameters['seed'], rates_of(plan, done)
     simulated = noise_cells(counts, trivial, sensitivity=rates.sensitivity, specificity=rates.specificity,
                             draws=plan.parameters['draws'], seed=seed)
-    rivals = trivial['method'].unique(maintain_order=True).to_list()
+    baselines = trivial['method'].unique(maintain_order=True).to_list()
     def over(model: str) -> pl.DataFrame:
         whole = unread_as_missed(pl.concat([counts, trivial]).filter(model=model))
-        return over_baseline_cells(plan.exhibit, f'{model} {JUDGED}', whole, rivals, seed, metric=JUDGED, model=model)
+        return over_baseline_cells(plan.exhibit, f'{model} {JUDGED}', whole, baselines, seed, metric=JUDGED, model=model)
     return pl.concat([published_noise_cells(), simulated, *[over(model) for model in plan.parameters['models']]])

@@ -7,7 +7,7 @@ __all__ = ['PAIR_SETS', 'WITHHELD', 'WITHHELD_NOTE', 'Task', 'OASIS_PROMPTS', 'P
            'BASELINES', 'SYSTEM_ANSWERS', 'SAID', 'JUDGED', 'PARTS', 'SPLITTERS', 'Tasks', 'oasis_tasks',
            'reference_claims', 'claims_as_texts', 'pair_tasks', 'withheld_tasks', 'load_tasks', 'Settings', 'asking',
            'limited', 'is_withheld', 'check_labelled', 'claims_step', 'evidence_step', 'judge_entry', 'references_of',
-           'pipeline_step', 'pipeline_entry', 'verifier_step', 'verifier_entry', 'rival_steps', 'rival_entries',
+           'pipeline_step', 'pipeline_entry', 'verifier_step', 'verifier_entry', 'baseline_steps', 'baseline_entries',
            'step_answers', 'system_answers', 'answers_of', 'plan_of', 'setting_plan', 'system_entries',
            'retrieval_plan', 'comparison_plan', 'verifier_plan', 'length_plan', 'extraction_texts',
            'sentences_and_clauses', 'extraction_plan']
@@ -311,40 +311,40 @@ BASELINES = {  # what each of them is, for the manifest
           f'{ELSEWHERE}; compared with the pipeline that is told these claims'}
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #riv3
-def rival_steps(
+def baseline_steps(
     settings: Settings,
     task: Task,
-    told: bool = False,  # with the rival that is given the reference claims
+    told: bool = False,  # with the baseline that is given the reference claims
 ) -> dict[str, Step]:  # by name: schema CALLED; chance has no answers
-    "The rivals' answers to a task."
+    "The baselines' answers to a task."
     rows = settings.rows(task)
-    def rival(method: Method, **inputs: Step) -> Step: return Step(method, rows, None, inputs, settings.seed)
-    found = {'majority': rival(Majority())}
+    def baseline(method: Method, **inputs: Step) -> Step: return Step(method, rows, None, inputs, settings.seed)
+    found = {'majority': baseline(Majority())}
     if rows.frame['group'].n_unique() == 1: return found
     words = 'claim words' if task == 'claim' else 'text words'
-    found |= {'length': rival(ByThreshold('length', text_lengths, either_sign=True)), words: rival(ByWords(words))}
+    found |= {'length': baseline(ByThreshold('length', text_lengths, either_sign=True)), words: baseline(ByWords(words))}
     if task == 'text': return found
     evidence = {'evidence': evidence_step(settings)} if task == 'rag' else {}
-    found |= {'evidence words': rival(ByWords('evidence words', 'evidence'), **evidence),
-              'word overlap': rival(ByThreshold('word overlap', word_overlap), **evidence)}
-    return found | (_claim_rivals(settings, rival) if task == 'claim' else _text_rivals(settings, rival, told))
+    found |= {'evidence words': baseline(ByWords('evidence words', 'evidence'), **evidence),
+              'word overlap': baseline(ByThreshold('word overlap', word_overlap), **evidence)}
+    return found | (_claim_baselines(settings, baseline) if task == 'claim' else _text_baselines(settings, baseline, told))
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #9e66cf7c
-def _claim_rivals(settings: Settings, rival: Callable[..., Step]) -> dict[str, Step]:
+def _claim_baselines(settings: Settings, baseline: Callable[..., Step]) -> dict[str, Step]:
     scores = {'cosine': verifier_step(settings, 'cosine'), 'verifier without evidence': verifier_step(settings, 'mpnet', evidence=False)}
-    return {'missing words': rival(ByThreshold('missing words', missing_words)),
-            **{name: rival(ByThreshold(name, column='p_ent'), scores=step) for name, step in scores.items()}}
+    return {'missing words': baseline(ByThreshold('missing words', missing_words)),
+            **{name: baseline(ByThreshold(name, column='p_ent'), scores=step) for name, step in scores.items()}}
 
-def _text_rivals(settings: Settings, rival: Callable[..., Step], told: bool) -> dict[str, Step]:
+def _text_baselines(settings: Settings, baseline: Callable[..., Step], told: bool) -> dict[str, Step]:
     corpus, texts = settings.open_corpus(), settings.rows('text')
     scores = {'cosine': Step(LeastSupport(corpus), texts)}
     if told: scores[TOLD] = Step(WordSupport(corpus, settings.k), texts, inputs={'claims': references_of(settings)})
-    return {name: rival(ByThreshold(name, column='support'), scores=step) for name, step in scores.items()}
+    return {name: baseline(ByThreshold(name, column='support'), scores=step) for name, step in scores.items()}
 
-def rival_entries(settings: Settings, column: str, task: Task, told: bool = False) -> list[Entry]:
-    "The rivals' rows in one column; none where labels are withheld, since nothing can be scored."
+def baseline_entries(settings: Settings, column: str, task: Task, told: bool = False) -> list[Entry]:
+    "The baselines' rows in one column; none where labels are withheld, since nothing can be scored."
     if is_withheld(settings.rows(task)): return []
-    found = rival_steps(settings, task, told)
+    found = baseline_steps(settings, task, told)
     return [Entry(name, '', found[name], baseline=True, label=column) for name in BASELINES if name in found]
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #ans2
@@ -415,7 +415,7 @@ def setting_plan(
     base.check_whole_number('runs', runs, 1)
     task: Task = 'claim' if exhibit == 'oasis/table7' else 'text'
     entries = [entry for setting, how in SETTINGS.items() for entry in (
-        *(judge_entry(chosen, setting, task, model, runs, **how) for model in models), *rival_entries(chosen, setting, task))]
+        *(judge_entry(chosen, setting, task, model, runs, **how) for model in models), *baseline_entries(chosen, setting, task))]
     return plan_of(exhibit, chosen, entries, JUDGED, models=models, runs=runs)
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #pl3
@@ -444,7 +444,7 @@ def retrieval_plan(
     base.check_whole_number('runs', runs, 1)
     entries = system_entries(chosen, models, runs, sentences=pipeline_step(replace(chosen, extractor='sentences')))
     if not is_withheld(chosen.rows('text')): entries.append(pipeline_entry(chosen, reference=True))  # else nobody knows the claims
-    entries += [*rival_entries(chosen, 'ZS', 'text'), *rival_entries(chosen, 'RAG', 'rag', told=True)]
+    entries += [*baseline_entries(chosen, 'ZS', 'text'), *baseline_entries(chosen, 'RAG', 'rag', told=True)]
     return plan_of(exhibit, chosen, entries, PARTS, models=models, runs=runs)
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #19565687
@@ -456,11 +456,11 @@ def comparison_plan(
     test: str = 'mid-p',  # of Figure 3: McNemar's, or its form 'exact' or 'corrected'
     **settings,  # as of `Settings`
 ) -> Plan:
-    "Figures 3 and 4: one answer of every system to every text, beside the rivals'."
+    "Figures 3 and 4: one answer of every system to every text, beside the baselines'."
     chosen, models = Settings(**settings), base.check_models(models)
     if test not in MCNEMAR_METHODS: raise UsageError(f'there is no form {test!r} of the test: choose one of {", ".join(MCNEMAR_METHODS)}')
     check_labelled(chosen)
-    entries = [*system_entries(chosen, models, zero_shot=zero_shot), *rival_entries(chosen, 'RAG', 'rag')]
+    entries = [*system_entries(chosen, models, zero_shot=zero_shot), *baseline_entries(chosen, 'RAG', 'rag')]
     form = {'test': test} if exhibit == 'oasis/fig3' else {}
     return plan_of(exhibit, chosen, entries, PARTS, models=models, zero_shot=zero_shot, **form)
 
@@ -474,7 +474,7 @@ def verifier_plan(
     "Table 8: verifiers alone, each a row."
     chosen, names = Settings(**settings), base.check_models(verifiers, 'verifiers')
     rows = [verifier_entry(chosen, name) for name in names]
-    entries = [*rows, *rival_entries(chosen, 'B-Accuracy', 'claim')]
+    entries = [*rows, *baseline_entries(chosen, 'B-Accuracy', 'claim')]
     return plan_of(exhibit, chosen, entries, ('data', 'limit', 'seed', 'prompts'), verifiers=names)
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #919aebd5
@@ -485,7 +485,7 @@ def length_plan(
     lengths: Sequence[int] = (400, 800, 1600),  # tokens of the whole input
     **settings,  # as of `Settings`
 ) -> Plan:
-    "Figure 5: judges whose whole input is cut at each length. The rivals see all of the evidence."
+    "Figure 5: judges whose whole input is cut at each length. The baselines see all of the evidence."
     if not lengths or any(not isinstance(tokens, int) or tokens < 1 for tokens in lengths):
         raise UsageError(f'lengths are numbers of tokens, 1 or more: found {lengths!r}')
     chosen, models, entries = Settings(**settings), base.check_models(models), list[Entry]()
@@ -493,7 +493,7 @@ def length_plan(
     for tokens in sorted(set(lengths)):
         column = f'At {f"{tokens//1000}k" if tokens >= 1000 and tokens % 1000 == 0 else tokens} tokens'
         entries += [judge_entry(chosen, column, 'rag', model, tokens=tokens) for model in models]
-        entries += rival_entries(chosen, column, 'rag')
+        entries += baseline_entries(chosen, column, 'rag')
     return plan_of(exhibit, chosen, entries, PARTS, models=models, lengths=list(lengths))
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #c28
@@ -519,7 +519,7 @@ def sentences_and_clauses(text: str) -> list[str]:
     return distinct_claims(claims)
 
 SPLITTERS = {'sentences': SentenceExtractor(), 'whole text': RuleExtractor('whole text', lambda text: [text]),
-             'sentences and clauses': RuleExtractor('sentences and clauses', sentences_and_clauses)}  # rivals of trained extractors
+             'sentences and clauses': RuleExtractor('sentences and clauses', sentences_and_clauses)}  # baselines of trained extractors
 
 # %% ../../../nbs/19_studies/00_oasis/01_study.ipynb #353c4a51
 def extraction_plan(

@@ -125,7 +125,7 @@ def against_the_best(
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ent2
 Answers = dict[str, dict[str, pl.DataFrame]]  # by column and row: schema SYSTEM_ANSWERS
 
-def plan_answers(plan: Plan, done: Done) -> tuple[Answers, Answers]:  # of systems, and of rivals: none where labels are withheld
+def plan_answers(plan: Plan, done: Done) -> tuple[Answers, Answers]:  # of systems, and of baselines: none where labels are withheld
     "The answers of every row."
     found: tuple[Answers, Answers] = {}, {}
     for entry in plan.entries: found[entry.baseline].setdefault(entry.label, {})[entry.method] = answers_of(entry, done)
@@ -148,7 +148,7 @@ def system_rows(
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #d4947bdc
 def described_baselines(plan: Plan) -> dict[str, str]:
-    "What each rival of a plan is, for the manifest."
+    "What each baseline of a plan is, for the manifest."
     names = {entry.method for entry in plan.entries if entry.baseline}
     return {name: told for name, told in BASELINES.items() if name in names or names and name == 'chance'}
 
@@ -208,16 +208,16 @@ def table_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     """Tables 5 to 7: printed and measured scores, with the marks against the best system of each column, beside the baselines.
     The pipeline with reference claims knows more than the others, so it is not compared with them and not marked. One
     baseline (`TOLD`) has the reference claims, too: only this pipeline is compared with it."""
-    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
-    if not rivals: return withheld_cells(exhibit, systems, seed)
+    (systems, baselines), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    if not baselines: return withheld_cells(exhibit, systems, seed)
     cells = [with_deviations(exhibit), make_cells(exhibit, system_rows(plan, done))]
     for name, found in systems.items():
         column, told = f'{name} (%)', {row: answers for row, answers in found.items() if row == PIPELINES[True]}
         alone = {row: answers for row, answers in found.items() if row not in told}
-        untold = {rival: answers for rival, answers in rivals[name].items() if rival != TOLD}
+        untold = {baseline: answers for baseline, answers in baselines[name].items() if baseline != TOLD}
         cells += [against_the_best(exhibit, column, pl.concat(alone.values()), seed, method=name),
                   baseline_cells(exhibit, column, untold, alone, seed, method=name)]
-        beside = baseline_cells(exhibit, column, rivals[name], told, seed, method=name) if told else make_cells(exhibit, [])
+        beside = baseline_cells(exhibit, column, baselines[name], told, seed, method=name) if told else make_cells(exhibit, [])
         cells.append(beside.filter((pl.col('status') != 'baseline') | (pl.col('method') == TOLD)))
     return pl.concat(cells)
 
@@ -235,11 +235,11 @@ def called_unfactual(plan: Plan, done: Done) -> pl.DataFrame:  # claims, texts, 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ver1
 def verifier_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     "Table 8: verifiers alone, beside the baselines."
-    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
-    if not rivals: return withheld_cells(exhibit, systems, seed)
+    (systems, baselines), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    if not baselines: return withheld_cells(exhibit, systems, seed)
     rows = make_cells(exhibit, system_rows(plan, done, methods=False))
     return pl.concat([with_deviations(exhibit), rows,
-                      *[baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed) for column, found in systems.items()]])
+                      *[baseline_cells(exhibit, f'{column} (%)', baselines[column], found, seed) for column, found in systems.items()]])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #9dfcb5b3
 def verifier_aurocs(plan: Plan, done: Done) -> pl.DataFrame:  # verifier, auroc, low, high; none where labels are withheld
@@ -253,44 +253,44 @@ def verifier_aurocs(plan: Plan, done: Done) -> pl.DataFrame:  # verifier, auroc,
     return pl.DataFrame([{'verifier': name, 'auroc': one.estimate, 'low': one.low, 'high': one.high} for name, one in found.items()])
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #c18
-def first_runs(plan: Plan, done: Done) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:  # schema SYSTEM_ANSWERS; the same by rival
-    "One answer of every system to every text, named 'tiny · RAG', the pipeline by itself; and those of the rivals."
+def first_runs(plan: Plan, done: Done) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:  # schema SYSTEM_ANSWERS; the same by baseline
+    "One answer of every system to every text, named 'tiny · RAG', the pipeline by itself; and those of the baselines."
     systems = [step_answers(entry.step, done, f'{entry.method} · {entry.label}' if entry.model else entry.method)
                for entry in plan.entries if not entry.baseline]
     return pl.concat(systems), {entry.method: answers_of(entry, done) for entry in plan.entries if entry.baseline}
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #e62482b4
-def _tested(answers: pl.DataFrame, rivals: Collection[str], forced_too: bool = True, test: str = 'mid-p') -> list[dict]:
+def _tested(answers: pl.DataFrame, baselines: Collection[str], forced_too: bool = True, test: str = 'mid-p') -> list[dict]:
     "Tests of all pairs of systems as rows of `make_cells`; a baseline comes first in its pair, and two baselines are no pair."
-    names = sorted(answers['system'].unique(maintain_order=True), key=lambda name: name not in rivals)
+    names = sorted(answers['system'].unique(maintain_order=True), key=lambda name: name not in baselines)
     answers = answers if forced_too else read_only(answers)
     forced = {name: set(part['id']) for (name,), part in answers.filter('forced').group_by('system')}
     ordered = pl.concat([answers.filter(system=name) for name in names])
     tests = compare_systems(ordered.with_columns(correct=pl.col('predicted') == pl.col('factual')), method=test)
-    return [_row_of(pair['first'], rivals) | {
+    return [_row_of(pair['first'], baselines) | {
         'column': f'p against {pair["second"]}' + ' read only'*(not forced_too), 'metric': 'Accuracy' + ', read only'*(not forced_too),
         'kind': 'p', 'against': pair['second'], 'n': pair['n'], 'measured': pair['p'] if pair['n'] else None,
         'forced': len(forced.get(pair['first'], set()) | forced.get(pair['second'], set()))}
-        for pair in tests.sort(pl.col('first').is_in(list(rivals)), maintain_order=True).iter_rows(named=True)
-        if pair['second'] not in rivals]
+        for pair in tests.sort(pl.col('first').is_in(list(baselines)), maintain_order=True).iter_rows(named=True)
+        if pair['second'] not in baselines]
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #1abf0440
-def _row_of(system: str, rivals: Collection[str]) -> dict:
+def _row_of(system: str, baselines: Collection[str]) -> dict:
     "Where a system or baseline stands in a table."
-    if system in rivals: return {'row': f'{BASELINE_ROW}{system}', 'method': system, 'status': 'baseline'}
+    if system in baselines: return {'row': f'{BASELINE_ROW}{system}', 'method': system, 'status': 'baseline'}
     return {'row': system, 'model': system, 'status': 'measured'}
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #d2837d03
 def pair_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame],  # likewise
+    baselines: Mapping[str, pl.DataFrame],  # likewise
     test: str = 'mid-p',  # or 'exact', 'corrected'
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; PAIR_TESTS of the systems
     "Figure 3: McNemar's test of all pairs, on the texts that both could be read on; where answers were forced also without these."
-    everyone = pl.concat([answers, *rivals.values()])
-    rows = _tested(everyone, rivals, test=test)
+    everyone = pl.concat([answers, *baselines.values()])
+    rows = _tested(everyone, baselines, test=test)
     forced = {(row['row'], row['against']) for row in rows if row['forced']}
-    rows += [row for row in _tested(everyone, rivals, False, test) if (row['row'], row['against']) in forced]
+    rows += [row for row in _tested(everyone, baselines, False, test) if (row['row'], row['against']) in forced]
     tests = compare_systems(answers.with_columns(correct=pl.col('predicted') == pl.col('factual')), method=test)
     cells = pl.concat([published_cells('oasis/fig3'), make_cells('oasis/fig3', rows)])
     return cells, PAIR_TESTS.check(tests.select('first', 'second', 'p'))
@@ -311,28 +311,28 @@ def pair_sentence(
 PARTS = {('Factual', 'correct'): (True, True), ('Factual', 'wrong'): (True, False),  # of the verdicts: predicted, factual
          ('Not Factual', 'correct'): (False, False), ('Not Factual', 'wrong'): (False, True)}
 
-def _verdict_rows(answers: pl.DataFrame, rivals: Collection[str] = (), behind: str = '') -> list[dict]:
+def _verdict_rows(answers: pl.DataFrame, baselines: Collection[str] = (), behind: str = '') -> list[dict]:
     "How often one system gives each verdict rightly and wrongly, as rows of `make_cells`."
-    facts = _row_of(answers['system'][0], rivals) | {'kind': 'count', 'n': answers.height, 'forced': forced_texts(answers),
+    facts = _row_of(answers['system'][0], baselines) | {'kind': 'count', 'n': answers.height, 'forced': forced_texts(answers),
                                                      'unparsed': answers['predicted'].null_count()}
     return [facts | {'column': ', '.join(part) + behind, 'measured': answers.filter(predicted=said, factual=truth).height}
             for part, (said, truth) in PARTS.items()]
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #2c70164a
-def _constants(rivals: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
+def _constants(baselines: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:  # each of schema SYSTEM_ANSWERS
     "The answers *Factual* to every text, and *Not Factual* to every text unless the majority is that."
-    majority = rivals['majority']
+    majority = baselines['majority']
     constants = {'always Factual': True} | ({'always Not Factual': False} if majority['predicted'][0] else {})
     return {name: majority.with_columns(system=pl.lit(name), predicted=pl.lit(said)) for name, said in constants.items()}
 
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #8be22b4b
 def prediction_cells(
     answers: pl.DataFrame,  # of `first_runs`
-    rivals: Mapping[str, pl.DataFrame],  # likewise
+    baselines: Mapping[str, pl.DataFrame],  # likewise
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; SHARES of the systems
     """Figure 4: how often each system says *Factual* and *Not Factual*, and how often rightly; where answers were forced also without
     these. A count of right answers of one kind is highest for a constant, so constants are among the baselines."""
-    rows, bars, trivial = [], [], {**rivals, **_constants(rivals)}
+    rows, bars, trivial = [], [], {**baselines, **_constants(baselines)}
     for (system,), part in answers.group_by('system', maintain_order=True):
         found = _verdict_rows(part)
         rows += found + (_verdict_rows(read_only(part), behind=' read only') if found[0]['forced'] else [])
@@ -347,9 +347,9 @@ CURVES_WITHIN = Schema('curves with bounds', {**CURVES.columns, 'low': pl.Float6
 # %% ../../../nbs/19_studies/00_oasis/04_tables.ipynb #ebdc809e
 def length_cells(plan: Plan, done: Done) -> tuple[pl.DataFrame, pl.DataFrame]:  # CELLS; CURVES, with the bounds low and high
     "Figure 5: balanced accuracy of judges whose whole input is cut at each length. The best baseline is a line of its own."
-    (systems, rivals), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
+    (systems, baselines), exhibit, seed = plan_answers(plan, done), plan.exhibit, plan.parameters['seed']
     rows = [row | {'method': 'RAG'} for row in system_rows(plan, done)]
-    beside = [baseline_cells(exhibit, f'{column} (%)', rivals[column], found, seed, method='RAG') for column, found in systems.items()]
+    beside = [baseline_cells(exhibit, f'{column} (%)', baselines[column], found, seed, method='RAG') for column, found in systems.items()]
     tokens = dict(zip(systems, sorted(set(plan.parameters['lengths'])), strict=True))
     known = {(row['row'], row['column']): row for row in rows if row['metric'] == BALANCED_ACCURACY and 'kind' not in row}
     best = beside[0].filter(status='baseline').sort('measured', descending=True, maintain_order=True).row(0, named=True)

@@ -1,4 +1,4 @@
-"""FACTS on the sample: what is counted of it, how judges and rivals are compared, and what stands in the leaderboard's cells."""
+"""FACTS on the sample: what is counted of it, how judges and baselines are compared, and what stands in the leaderboard's cells."""
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +36,7 @@ def test_domains_and_tasks_are_counted_by_request():
     with pytest.raises(DataError): composition(rows.drop('task'))
 
 
-def test_a_judge_and_its_rivals_stand_on_the_same_rows():
+def test_a_judge_and_its_baselines_stand_on_the_same_rows():
     truth, documents = pl.Series([True, False]*20), pl.Series([str(n//4) for n in range(40)])
     answers = {'embedded': np.array([True, False]*15 + [True, True]*5), 'always grounded': np.ones(40, bool)}
     cells = make_cells('facts/judges', measured._compared_cells('Responses', truth, answers, documents, {'accuracy': 'accuracy'},
@@ -87,8 +87,8 @@ def test_a_dry_run_reads_nothing_with_the_verifier_and_counts_the_same_examples(
 
 # ---- no score for nothing ----------------------------------------------------------------------------------------------------------
 
-def test_long_documents_and_other_judges_stand_beside_rivals(monkeypatch):
-    "Scores on padded documents have an interval and a difference from the best rival; a second judge is set beside the first."
+def test_long_documents_and_other_judges_stand_beside_baselines(monkeypatch):
+    "Scores on padded documents have an interval and a difference from the best baseline; a second judge is set beside the first."
     words = load_grounding_judge('words')
     moved = replace(words, decision=words.decision._replace(sentences=words.decision.sentences + .5))
     monkeypatch.setattr(measured, 'load_grounding_judge', lambda name: {'embedded': words, 'quick': moved}[name])
@@ -99,9 +99,9 @@ def test_long_documents_and_other_judges_stand_beside_rivals(monkeypatch):
         return found.row(0, named=True)
     long = ', documents of 3,000 words'
     for column in ('', long):
-        own, over, rival = one('Embedded judge', column), one('Embedded judge', column, BEST_BASELINE), cells.filter(
+        own, over, baseline = one('Embedded judge', column), one('Embedded judge', column, BEST_BASELINE), cells.filter(
             status='baseline', column=f'Sentences: balanced accuracy (%){column}')
-        assert over['measured'] == pytest.approx(own['measured'] - rival['measured'].max())
+        assert over['measured'] == pytest.approx(own['measured'] - baseline['measured'].max())
         beside = one('Quick judge', f'{column} less the embedded judge’s', 'Embedded judge')
         assert beside['measured'] == pytest.approx(one('Quick judge', column)['measured'] - own['measured'])
         assert column or own['low'] < own['measured'] < own['high'] and over['low'] < over['high'] and beside['low'] is not None
@@ -125,10 +125,10 @@ def test_planted_differences_stand_beside_those_that_counting_finds():
     def share(kind): return said.filter(kind=kind).select((pl.col('said') & pl.col('may')).mean()).item()
     def one(row, against): return cells.filter(row=row, column='Final score (%)', against=against).row(0, named=True)
     pair, score = 'one_error over several_errors', 'Final score (%)'
-    rival = one(f'Baseline: {pair}, by counting', 'several_errors')
-    assert rival['measured'] == pytest.approx(100*(share('one_error') - share('several_errors'))) and rival['status'] == 'baseline'
+    baseline = one(f'Baseline: {pair}, by counting', 'several_errors')
+    assert baseline['measured'] == pytest.approx(100*(share('one_error') - share('several_errors'))) and baseline['status'] == 'baseline'
     over = one(pair, BEST_BASELINE)
-    assert over['measured'] == pytest.approx(one(pair, 'several_errors')['measured'] - rival['measured'])
+    assert over['measured'] == pytest.approx(one(pair, 'several_errors')['measured'] - baseline['measured'])
     assert over['low'] < over['measured'] < over['high']
     p = cells.filter(pl.col('against') != BEST_BASELINE, metric=score, kind='p', status='measured')
     assert set(p['column']) == {f'{score}, p after Holm'}

@@ -89,7 +89,7 @@ def test_each_judge_is_given_what_is_best_on_the_files_own_development_rows(own)
 
 
 def test_a_limit_of_requests_takes_no_development_row_from_the_choice(own):
-    "What is chosen, and by how many rows, is the same with one request as with all; of rivals what they are fitted on."
+    "What is chosen, and by how many rows, is the same with one request as with all; of baselines what they are fitted on."
     def asked(limit: int|None) -> tuple:
         model = judge('j', f'limit {limit}', knows='json')
         given = {'templates': ['response', 'json'], 'eligibility': ['request', 'request_and_document'], 'loaded': {'j': model}}

@@ -117,14 +117,14 @@ def test_the_case_study_holds_the_papers_numbers_and_ours(models):
     assert cells.filter(row='Knowledge base at hand', column='sample entities found')['n'].item() > 0
 
 
-def test_a_correction_counts_over_the_best_rival_on_the_same_rows():
+def test_a_correction_counts_over_the_best_baseline_on_the_same_rows():
     rows = frame([FACTUAL]*30 + [NON_FACTUAL]*10 + [NONE]*10)
-    good, rival = frame(rows['label'].to_list()), frame([NON_FACTUAL]*50)
+    good, baseline = frame(rows['label'].to_list()), frame([NON_FACTUAL]*50)
     cells = {(cell['row'], cell.get('against')): cell for cell in correction_cells(rows, frame([NONE]*50), {'good': good},
-                                                                                   {'rival': rival})}
+                                                                                   {'baseline': baseline})}
     over = cells['good', BEST_BASELINE]
     assert over['measured'] == pytest.approx(1 - .75) and over['n'] == 40 and 0 < over['low'] < .25 < over['high']  # always factual has .75
-    assert cells[f'{BASELINE_ROW}rival', None]['measured'] == .25
+    assert cells[f'{BASELINE_ROW}baseline', None]['measured'] == .25
     assert correction_cells(rows, good, {'good': good}, {})[0]['measured'] is None  # a judge without such errors
 
 

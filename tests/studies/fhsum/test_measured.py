@@ -85,7 +85,7 @@ def test_precision_and_recall_as_the_paper_averages_are_shown(rows, methods, maj
         assert shown['Recall'] == pytest.approx(cell(cells, name, 'Sample Recall')['measured']*3/4)
 
 
-def test_each_method_stands_beside_the_best_rival(rows, methods, majority):
+def test_each_method_stands_beside_the_best_baseline(rows, methods, majority):
     cells = score_cells('fhsum/table1', Answers('Sample', rows, methods, majority))
     base = cell(cells, f'{BASELINE_ROW}majority', 'Sample F1')
     assert base['status'] == 'baseline' and base['measured'] == pytest.approx(1/6)
@@ -120,8 +120,8 @@ def test_shares_of_a_label_add_up(rows, methods):
     assert cell(both, f'{BASELINE_ROW}majority', f'Sample {NONE} predicted {NONE} share')['status'] == 'baseline'
     assert cell(both, f'{BASELINE_ROW}majority', 'Sample F1')['measured'] == pytest.approx(1/6)
     marks = share_marks(cells)
-    rivals = share_marks(both).filter(status='baseline')
-    assert set(rivals['row']) == {f'{BASELINE_ROW}majority'} and not share_marks(both, shown=()).filter(status='baseline').height
+    baselines = share_marks(both).filter(status='baseline')
+    assert set(baselines['row']) == {f'{BASELINE_ROW}majority'} and not share_marks(both, shown=()).filter(status='baseline').height
     assert marks.group_by('panel', 'row').agg(pl.col('share').sum())['share'].to_list() == pytest.approx([1]*9)
     assert marks['panel'].unique(maintain_order=True).to_list() == list(LABELS)
     assert marks.filter('right').select('panel', 'part').unique().height == 3

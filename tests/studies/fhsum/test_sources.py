@@ -87,7 +87,7 @@ def test_the_document_says_which_belfast_is_meant_better_than_the_first_does(fac
     assert 'ambiguous name' in dropped.filter(entity='Belfast')['reason'].to_list()  # as the paper has it
     index = KnowledgeIndex(KNOWLEDGE.frame([{'entity': name, 'aliases': [], 'description': text, 'text': None}
                                             for name, text in ITEMS['Belfast']]))
-    first = [index.knowledge['description'][index.rows_of('Belfast')[0]] for _ in meant]  # the trivial rival
+    first = [index.knowledge['description'][index.rows_of('Belfast')[0]] for _ in meant]  # the first of the name
     assert sum(a == b for a, b in zip(first, meant, strict=True)) < len(meant)
 
 

@@ -157,7 +157,7 @@ def test_a_baseline_learns_nothing_from_the_scored_rows(tmp_path):
     assert all(whole[name]['label'].equals(again[name]['label']) for name in whole)
 
 
-def test_a_rival_of_data_without_development_rows_knows_their_rates_and_never_its_own_document(mine):
+def test_a_baseline_of_data_without_development_rows_knows_their_rates_and_never_its_own_document(mine):
     rows = pl.read_ndjson(mine).with_columns(label=pl.when(pl.col('id').str.starts_with('1')).then('label').otherwise(pl.lit(NONE)))
     rows.write_ndjson(mine)
     settings = Settings(data=str(mine))

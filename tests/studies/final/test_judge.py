@@ -13,12 +13,12 @@ from factlab.error_analysis.judge_validation import (
     NO_MATCH,
     OVERLAP,
     SCORES,
+    baseline_matchings,
     counted_rates,
     decisions,
     judge_scores,
     matching_form,
     read_matchings,
-    rival_matchings,
     write_form,
 )
 from factlab.localization import matching
@@ -164,12 +164,12 @@ def test_files_without_what_is_needed(tmp_path):
     with pytest.raises(DataError, match='name none'): counted_rates(decisions(lists, lists.select('id', matched='right')))
 
 
-def test_rivals_answer_the_same_predictions(file):
+def test_baselines_answer_the_same_predictions(file):
     lists = read_matchings(file, ROWS)
-    rivals = rival_matchings(lists)
-    assert set(rivals) == {NO_MATCH, ALWAYS, OVERLAP}
-    for matched in rivals.values(): assert decisions(lists, matched).height == 12
+    baselines = baseline_matchings(lists)
+    assert set(baselines) == {NO_MATCH, ALWAYS, OVERLAP}
+    for matched in baselines.values(): assert decisions(lists, matched).height == 12
     perfect = judge_scores(decisions(lists, lists.select('id', matched='right')))
     assert {interval.estimate for interval in perfect.values()} == {1}
     one = lists.filter(pl.col('summary_id') == lists['summary_id'][0])
-    assert OVERLAP not in rival_matchings(one)  # one summary has no other half
+    assert OVERLAP not in baseline_matchings(one)  # one summary has no other half

@@ -98,11 +98,11 @@ def test_the_reading_that_leaves_out_is_the_score_of_what_was_read(settings):
     alone = cells.filter(metric=READ_ALONE)
     shown = alone.filter(kind='value').select('method', 'measured', 'n', 'unparsed')
     assert shown.rows() == read.select('method', pl.col('f1').cast(pl.Float64), 'n', 'unparsed').rows() and read.height
-    for method, f1, n, _ in shown.iter_rows():  # the rivals on these very rows, each scored by itself
+    for method, f1, n, _ in shown.iter_rows():  # the baselines on these very rows, each scored by itself
         ids = counts.filter(pl.col('tp').is_not_null(), method=method)['id'].implode()
-        rivals = matching_scores(counts.filter(pl.col('id').is_in(ids), pl.col('method').is_in(list(BASELINES.values()))), ['method'])
+        baselines = matching_scores(counts.filter(pl.col('id').is_in(ids), pl.col('method').is_in(list(BASELINES.values()))), ['method'])
         over = alone.filter(method=method, against=BEST_BASELINE).row(0, named=True)
-        assert over['measured'] == pytest.approx(f1 - rivals['f1'].max()) and over['n'] == n
+        assert over['measured'] == pytest.approx(f1 - baselines['f1'].max()) and over['n'] == n
     whole = unread_as_missed(counts)
     assert whole['tp'].null_count() == 0 and whole.drop('tp').equals(counts.drop('tp')) and whole['tp'].sum() == counts['tp'].sum()
 

@@ -114,10 +114,10 @@ def test_the_cells_of_figure_6_are_those_of_the_script(models):
     best = -1.
     for name, score in (('always A', np.zeros(60)), ('longer answer', np.array([len(a.split()) + len(a)/1000 for a in asked['answer']])),
                         ('shorter answer', -np.array([len(a.split()) + len(a)/1000 for a in asked['answer']]))):
-        rival = cells[f'Baseline: {name}', 'AUROC, exact']
-        assert rival['measured'] == pytest.approx(roc_auc_score(asked['truth'], score)) and (rival['status'],
-                                                                                             rival['n']) == ('baseline', 60)
-        best = max(best, rival['measured'])
+        baseline = cells[f'Baseline: {name}', 'AUROC, exact']
+        assert baseline['measured'] == pytest.approx(roc_auc_score(asked['truth'], score)) and (baseline['status'],
+                                                                                             baseline['n']) == ('baseline', 60)
+        best = max(best, baseline['measured'])
     over = cells['All', 'AUROC, exact', BEST_BASELINE]
     assert over['measured'] == pytest.approx(area['measured'] - best) and over['low'] < over['measured'] < over['high']
     assert cells['All', 'mass of the letters, exact']['measured'] == pytest.approx(.8)

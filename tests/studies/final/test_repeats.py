@@ -424,8 +424,8 @@ def test_verdicts_of_two_models_and_of_one(models):
     )
     assert (apart['measured'], apart['n']) == (pytest.approx(listed - asked),
                                                len(both)) and apart['low'] < apart['measured'] < apart['high']
-    rival, gold = kind_differences(counts).row(1, named=True), both['n_gold'].sum()
-    assert rival['status'] == 'baseline' and rival['measured'] == pytest.approx(2*gold/(len(both) + gold) - asked)
+    baseline, gold = kind_differences(counts).row(1, named=True), both['n_gold'].sum()
+    assert baseline['status'] == 'baseline' and baseline['measured'] == pytest.approx(2*gold/(len(both) + gold) - asked)
     figure = binarized_cells(plan, done)
     assert set(figure.filter(against=BEST_ROW)['method']) >= {'Binary', 'Binarized'}
     assert figure.filter(metric='F1', kind='difference', against='Binary', method='Binarized')['model'].to_list() == ['moody', 'steady']

@@ -31,12 +31,12 @@ from factlab.studies.oasis.study import (
     TOLD,
     Settings,
     answers_of,
+    baseline_entries,
+    baseline_steps,
     comparison_plan,
     judge_entry,
     length_plan,
     retrieval_plan,
-    rival_entries,
-    rival_steps,
     setting_plan,
     step_answers,
     system_answers,
@@ -56,17 +56,17 @@ def home(monkeypatch, tmp_path):
 def texts(home) -> pl.DataFrame: return Settings(limit=40).rows('text').frame
 
 
-def rival_answers(settings, task) -> dict[str, pl.DataFrame]:
-    steps = rival_steps(settings, task)
+def baseline_answers(settings, task) -> dict[str, pl.DataFrame]:
+    steps = baseline_steps(settings, task)
     done = execute(*steps.values())
     return {name: step_answers(step, done, name) for name, step in steps.items()}
 
 
 @pytest.fixture
-def rivals(home) -> dict[str, pl.DataFrame]: return rival_answers(Settings(limit=40), 'text')
+def baselines(home) -> dict[str, pl.DataFrame]: return baseline_answers(Settings(limit=40), 'text')
 
 
-# ---- rivals -----------------------------------------------------------------------------------------------------------------------
+# ---- baselines -----------------------------------------------------------------------------------------------------------------------
 
 def test_a_page_does_not_answer_for_itself():
     "Turning all labels of a page changes nothing that is said of it."
@@ -84,18 +84,18 @@ def test_words_by_hand():
     assert word_overlap(both).tolist() == [.5, 0, 1, .2] and missing_words(both).tolist() == [0, 0, 0, -1]
 
 
-def test_rivals_of_each_task(texts, rivals):
-    assert list(rivals) == ['majority', 'length', 'text words']
-    for name, part in rivals.items():
+def test_baselines_of_each_task(texts, baselines):
+    assert list(baselines) == ['majority', 'length', 'text words']
+    for name, part in baselines.items():
         assert part['id'].equals(texts['id']) and part['system'][0] == name and not part['forced'].any()
     plan = setting_plan(models=['yes'], limit=40, loaded={'yes': ScriptedModel('yes', lambda request: 'Factual', revision='1')})
-    assert set(described_baselines(plan)) == {'chance', *rivals} <= set(BASELINES)
-    entries = rival_entries(Settings(limit=40), 'RAG', 'rag', told=True)
+    assert set(described_baselines(plan)) == {'chance', *baselines} <= set(BASELINES)
+    entries = baseline_entries(Settings(limit=40), 'RAG', 'rag', told=True)
     assert [entry.method for entry in entries] == ['majority', 'length', 'text words', 'evidence words', 'word overlap', 'cosine', TOLD]
 
 
-def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home, monkeypatch):
-    "A rival that knows the answer from the claims is the best one for that pipeline, and for no other system."
+def test_the_pipeline_that_is_told_the_claims_has_a_baseline_that_is_told_them(home, monkeypatch):
+    "A baseline that knows the answer from the claims is the best one for that pipeline, and for no other system."
     def supports(value):
         def predict(self, rows, model, store=None, **given): return rows.select('id', support=value.cast(pl.Float64))
         return predict
@@ -107,8 +107,8 @@ def test_the_pipeline_that_is_told_the_claims_has_a_rival_that_is_told_them(home
     every = table_cells(plan, execute(plan)).drop_nulls('measured')
     cells = {(cell['row'], cell['column']): cell for cell in every.filter(kind='value').to_dicts()}
     over = dict(every.filter(column='RAG (%)', against=BEST_BASELINE).select('row', 'measured').iter_rows())
-    rival = cells[f'Baseline: {TOLD}', 'RAG (%)']
-    assert rival['measured'] == 100 and rival['status'] == 'baseline' and (f'Baseline: {TOLD}', 'ZS (%)') not in cells
+    baseline = cells[f'Baseline: {TOLD}', 'RAG (%)']
+    assert baseline['measured'] == 100 and baseline['status'] == 'baseline' and (f'Baseline: {TOLD}', 'ZS (%)') not in cells
     assert over['Pipeline, reference claims'] == 50 - 100
     known = [cell for (_, column), cell in cells.items() if cell['status'] == 'baseline' and column == 'RAG (%)' and cell['method'] != TOLD]
     others = max(cell['measured'] for cell in known)
@@ -135,7 +135,7 @@ def test_the_label_does_not_reach_its_own_threshold(home):
     page = claims['group'][0]
     turned = claims.with_columns(factual=pl.when(pl.col('group') == page).then(~pl.col('factual')).otherwise('factual'))
     other.hold(('claims', 'sample', 40), lambda: Rows('sample', turned, 'claims'))
-    before, after = rival_answers(settings, 'claim'), rival_answers(other, 'claim')
+    before, after = baseline_answers(settings, 'claim'), baseline_answers(other, 'claim')
     for name in ('length', 'word overlap', 'cosine', 'claim words', 'evidence words', 'verifier without evidence'):
         same = before[name].filter(group=page)['predicted'].equals(after[name].filter(group=page)['predicted'])
         assert same, name
@@ -148,45 +148,45 @@ def made(texts, predicted, system='made', run=0, forced=None) -> pl.DataFrame:
     return system_answers(rows if forced is None else rows.with_columns(forced=pl.Series(forced)), system, run)
 
 
-def test_differences_are_those_of_the_scores(texts, rivals):
+def test_differences_are_those_of_the_scores(texts, baselines):
     truth = texts['factual']
     right = [t if at % 4 else not t for at, t in enumerate(truth)]
     runs = pl.concat([made(texts, right), made(texts, truth.to_list(), run=1)])
-    table = compared_answers(rivals, {'made': runs})
+    table = compared_answers(baselines, {'made': runs})
     ours = table.row(0, named=True)
     assert ours['score'] == pytest.approx(score_answers(runs).value/100) == pytest.approx(.875)
     assert (ours['low'], ours['high']) == pytest.approx((score_answers(runs).low/100, score_answers(runs).high/100), abs=.02)
     assert table.filter(name='chance')['score'].item() == .5 and table['clusters'][0] == 20
-    scores = {name: score_answers(part).value for name, part in rivals.items()}
+    scores = {name: score_answers(part).value for name, part in baselines.items()}
     assert ours['difference'] == pytest.approx(.875 - max([50, *scores.values()])/100)
 
 
-def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(texts, rivals):
+def test_what_was_not_read_is_wrong_and_what_never_came_is_not_compared(texts, baselines):
     truth = texts['factual'].to_list()
     half = made(texts, [t if at < 20 else None for at, t in enumerate(truth)])
-    assert compared_answers(rivals, {'half': half})['score'][0] == .5
+    assert compared_answers(baselines, {'half': half})['score'][0] == .5
     nothing = made(texts, [None]*40, 'down')
-    cells = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'down': nothing, 'half': half})
+    cells = baseline_cells('oasis/table5', 'ZS (%)', baselines, {'down': nothing, 'half': half})
     assert cells.filter(row='down').is_empty() and cells.filter(row='half').select('column', 'against').rows() == [('ZS (%)',
                                                                                                                     BEST_BASELINE)]
     with pytest.raises(DataError, match='of the baselines'): answer_counts(half.head(3), texts['id'])
 
 
-def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, rivals):
+def test_a_text_that_was_read_in_one_run_of_two_counts_for_half(texts, baselines):
     "The difference is that of the printed score from a baseline's on the same readings."
     truth, alone = texts['factual'].to_list(), [at % 2 == 0 for at in range(40)]
     runs = pl.concat([made(texts, truth, forced=[at >= 20 for at in range(40)]),
                       made(texts, alone, run=1, forced=[at < 10 or at >= 30 for at in range(40)])])
-    table = compared_where_read(rivals, 'made', runs)
+    table = compared_where_read(baselines, 'made', runs)
     assert table['n'][0] == 30 and table['score'][0] == pytest.approx(score_answers(read_only(runs)).value/100)
     weight = np.repeat([.5, 1, .5], 10)
-    for name, part in rivals.items():
+    for name, part in baselines.items():
         score = balanced_accuracy_score(part['factual'][:30], part['predicted'][:30], sample_weight=weight)
         assert table.filter(name=name)['score'].item() == pytest.approx(score)
     one = made(texts, truth, forced=[not (label and at < 9) for at, label in enumerate(truth)])
-    assert compared_where_read(rivals, 'made', one).is_empty()  # texts of one label
-    assert compared_where_read(rivals, 'made', made(texts, truth, forced=[True]*40)).is_empty()
-    cells = baseline_cells('oasis/table5', 'ZS (%)', rivals, {'made': one})
+    assert compared_where_read(baselines, 'made', one).is_empty()  # texts of one label
+    assert compared_where_read(baselines, 'made', made(texts, truth, forced=[True]*40)).is_empty()
+    cells = baseline_cells('oasis/table5', 'ZS (%)', baselines, {'made': one})
     assert READ_ONLY not in set(cells['metric'])
 
 
@@ -213,9 +213,9 @@ def test_a_judge_that_mumbles(home):
 
 
 @pytest.mark.parametrize('form', ['mid-p', 'exact', 'corrected'])
-def test_the_form_of_mcnemars_test_is_a_parameter_of_figure_3(texts, rivals, form):
+def test_the_form_of_mcnemars_test_is_a_parameter_of_figure_3(texts, baselines, form):
     both = pl.concat([made(texts, [True]*40, 'yes · RAG'), made(texts, texts['factual'].to_list(), 'Pipeline')])
-    cells, tests = pair_cells(both, rivals, form)
+    cells, tests = pair_cells(both, baselines, form)
     expected = pytest.approx(mcnemar([0], [20], form)[0])
     assert cells.filter(row='yes · RAG', column='p against Pipeline')['measured'].item() == tests['p'].item() == expected
     given = dict(models=['yes'], limit=2, k=2, extractor='sentences', retriever='tiny', verifier='cosine',
@@ -225,19 +225,19 @@ def test_the_form_of_mcnemars_test_is_a_parameter_of_figure_3(texts, rivals, for
     with pytest.raises(UsageError, match='choose one of mid-p, exact, corrected'): comparison_plan('oasis/fig3', test='chi', **given)
 
 
-def test_figures_3_and_4_have_both_counts(texts, rivals):
+def test_figures_3_and_4_have_both_counts(texts, baselines):
     truth = texts['factual'].to_list()
     first = made(texts, [True]*40, 'yes · RAG', forced=[at % 4 != 0 for at in range(40)])
     both = pl.concat([first, made(texts, truth, 'Pipeline')])
-    cells, tests = pair_cells(both, rivals)
+    cells, tests = pair_cells(both, baselines)
     assert tests.height == 1 and cells.filter(pl.col('measured').is_not_null())['row'][0] == 'yes · RAG'
     cell = cells.filter(row='yes · RAG', column='p against Pipeline').row(0, named=True)
     assert (cell['n'], cell['forced']) == (40, 30) and cell['measured'] == pytest.approx(mcnemar([0], [20])[0])
     assert cells.filter(row='yes · RAG', column='p against Pipeline read only')['n'].item() == 10
     against = cells.filter(row='Baseline: majority', column='p against Pipeline').row(0, named=True)
     assert against['measured'] == pytest.approx(mcnemar([0], [20])[0]) and against['status'] == 'baseline' and against['forced'] == 0
-    assert not set(cells['against']) & set(rivals)
-    counted, _ = prediction_cells(both, rivals)
+    assert not set(cells['against']) & set(baselines)
+    counted, _ = prediction_cells(both, baselines)
     assert counted.filter(row='yes · RAG', column='Factual, wrong')['measured'].item() == 20
     only = counted.filter(pl.col('metric').is_in([f'{", ".join(part)} read only' for part in PARTS]), row='yes · RAG')
     assert only['measured'].sum() == 10 and only['unparsed'].to_list() == [30]*4
@@ -245,7 +245,7 @@ def test_figures_3_and_4_have_both_counts(texts, rivals):
     assert counted.filter(column='Factual, correct', status='baseline')['measured'].max() == 20  # a constant has all of them right
     assert counted.filter(row='Baseline: always Factual')['measured'].to_list() == [20, 20, 0, 0]
     assert 'Baseline: always Not Factual' not in counted['row']  # the majority says so
-    more = {'majority': rivals['majority'].with_columns(predicted=pl.lit(True))}
+    more = {'majority': baselines['majority'].with_columns(predicted=pl.lit(True))}
     assert prediction_cells(both, more)[0].filter(row='Baseline: always Not Factual')['measured'].to_list() == [0, 0, 20, 20]
 
 
@@ -253,8 +253,8 @@ def test_one_page_has_the_majority_alone(home):
     yes = ScriptedModel('yes', lambda request: 'Factual', revision='1')
     plan = length_plan(models=['yes'], lengths=[190], limit=2, k=2, extractor='sentences', retriever='tiny', loaded={'yes': yes})
     cells, curves = length_cells(plan, execute(plan))
-    rivals = cells.filter(pl.col('status') == 'baseline')
-    assert sorted(rivals['row']) == ['Baseline: chance', 'Baseline: majority'] and rivals['measured'].to_list() == [50, 50]
+    baselines = cells.filter(pl.col('status') == 'baseline')
+    assert sorted(baselines['row']) == ['Baseline: chance', 'Baseline: majority'] and baselines['measured'].to_list() == [50, 50]
     assert curves.height == 2
 
 

@@ -311,8 +311,8 @@ def test_judges_with_evidence_and_the_pipeline(models):
     assert len(rag) == 4 and all(passage in rag[0].messages[-1].content for passage in found['evidence'][0])
     assert ('Pipeline, reference claims', 'RAG (%)', 'difference', BEST_ROW) not in cells
     figure = comparison_plan(models=['yes'], **given)
-    only, rivals = first_runs(figure, execute(figure))
-    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline'] and 'cosine' in rivals
+    only, baselines = first_runs(figure, execute(figure))
+    assert only['system'].unique(maintain_order=True).to_list() == ['yes · RAG', 'Pipeline'] and 'cosine' in baselines
 
 
 def test_a_pipeline_that_is_told_the_claims(models, tmp_path):
