@@ -132,10 +132,26 @@ def _batches(wanted: bool) -> Iterator[None]:
         if wanted and before is not None: os.environ['FACTLAB_BATCH'] = before
 
 # %% ../../nbs/21_cli/00_output.ipynb #5197c745
+_WRITTEN = ('out', 'written', 'html', 'queue', 'doubtful', 'to')  # options whose file is written
+
+def _keep_what_is_read(given: argparse.Namespace) -> None:
+    "Raises `UsageError` where a file that is to be written is one that the command reads, or is to be written twice."
+    named = [(name, os.path.expanduser(text)) for name, value in vars(given).items() if name != 'run'
+             for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text not in ('', '-')]
+    written = [(name, path) for name, path in named if name in _WRITTEN]
+    for at, (name, path) in enumerate(written):
+        name = 'out' if name == 'written' else name
+        if any(os.path.abspath(path) == os.path.abspath(other) for _, other in written[:at]):
+            raise UsageError(f'--{name} {path}: another option writes this file, too; name two files')
+        if os.path.isfile(path) and any(os.path.isfile(other) and os.path.samefile(path, other) for role, other in named
+                                        if role not in _WRITTEN):
+            raise UsageError(f'--{name} {path}: this is one of the files that are read; name another one')
+
 def run_given(
     given: argparse.Namespace,  # what a parser made of the arguments
 ) -> int:  # exit code
     "Run a command. Raises what it raises."
+    _keep_what_is_read(given)
     if getattr(given, 'json', None) is False and str(getattr(given, 'out', '')).lower().endswith('.json'): given.json = True
     with _batches(getattr(given, 'batch', False)): result = given.run(given)
     if isinstance(result, int): return result

@@ -55,6 +55,8 @@ def given_report(
 
     from factlab.reports.own_files import OwnReport, latex_report, markdown_report, report_page
     report = replace(report, notes=(*before, *report.notes, *after))
+    if arguments.html and not arguments.html.lower().endswith(('.html', '.htm')):
+        raise UsageError(f'--html {arguments.html}: expected a name in .html')
     form = output_format(arguments, {'.md': 'markdown', '.tex': 'latex', '.json': 'json'}, 'text')
     if arguments.html:
         with redirect_stdout(sys.stderr if form == 'json' else sys.stdout): give_text(report_page(report), arguments.html)
@@ -79,6 +81,8 @@ def _compare(arguments: argparse.Namespace) -> str:
     names = read_mapping(arguments.columns, _COMPARED)
     found = {name: read_noted(path, ['id'], names) for name, path in zip(file_names(arguments.files), arguments.files, strict=True)}
     check_taken(names, *found.values())
+    if 'score' in names and (lacking := [name for name, each in found.items() if 'score' not in each.rows.columns]):
+        raise UsageError(f'--columns score={names["score"]}: {lacking[0]} has no such score; found {", ".join(found[lacking[0]].own)}')
     rows, mapped = mapped_labels({name: each.rows for name, each in found.items()}, read_same(arguments.same_labels))
     metric, notes = _metric(arguments), [*(note for each in found.values() for note in each.notes), *mapped]
     try:
@@ -182,7 +186,7 @@ def _score(arguments: argparse.Namespace) -> str:
     of_data = read_noted(arguments.data, ['id', *of_gold], names, KEYS[task], once, marked)
     if once: check_gold(of_data, arguments.data)
     keys = [key for key in KEYS[task] if key in of_data.rows.columns]
-    found = {name: read_noted(path, ['id', *needed], names, keys, once, guessed)
+    found = {name: read_noted(path, [*dict.fromkeys((*keys, 'id', *needed))], names, keys, once, guessed)
              for name, path in zip(file_names(arguments.predictions), arguments.predictions, strict=True)}
     check_taken(names, of_data, *found.values())
     rows, mapped = mapped_labels({'\0gold': of_data.rows} | {name: each.rows for name, each in found.items()},
@@ -219,10 +223,10 @@ def add_score(commands) -> None:
     "The command `score`."
     parser = add_command(commands, 'score', _score, 'how good are predictions that any tool made? Against gold, by task',
         '. Columns of predictions: labels id, predicted; verdicts id, predicted (claim_id, probability); sentences id, '
-        'sentence, predicted; spans id, start, end (label), in characters, the end exclusive; errors id, description, a row '
-        'each. Gold has the same with gold in the place of predicted or description, and of errors the summary that they are '
-        'of; a text without span or error has one row without it. Scores with intervals, what baselines score, and tests '
-        'where there are two files.',
+        'sentence, predicted; spans id, start, end (label), in characters (code points), the end exclusive; errors id, '
+        'description, a row each. Gold has the same with gold in the place of predicted or description, and of errors the '
+        'summary that they are of; a text without span or error has one row without it. Scores with intervals, what baselines '
+        'score, and tests where there are two files.',
         epilog='example: factlab score verdicts --data gold.csv --predictions mine.jsonl theirs.jsonl --columns gold=label')
     add = parser.add_argument
     add('task', choices=[*_NEEDED], metavar='TASK', help=', '.join(_NEEDED))
@@ -233,8 +237,7 @@ def add_score(commands) -> None:
     add('--cluster', metavar='COLUMN', help='of labels, verdicts and sentences, a column of gold: rows that belong together, as '
         'those of one document, are drawn together (default: those of one id)')
     add('--missing', choices=('refuse', 'wrong', 'exclude'), default='refuse', help='a row of gold without a prediction: an error '
-        '(default), '
-        'wrong, or left out for all')
+        '(default), wrong, or left out for all; an empty prediction is wrong, or left out by exclude')
     add_same_labels(parser)
     add('--positive', metavar='CLASS', help='the class that probabilities are of (default: yes, true, supported or the like, of two)')
     add('--judge', default='offline', metavar='J', help='of errors: which descriptions are the same (default: offline; factlab list '

@@ -61,7 +61,7 @@ def decoded(
     except LookupError: raise UsageError(f'there is no encoding {named!r}: name one as utf-8, latin-1, cp1252 or utf-16') from None
     except UnicodeDecodeError as error:
         where = f'line {raw.count(10, 0, error.start) + 1} is not {named.removesuffix("-sig").upper()} (byte 0x{raw[error.start]:02x})'
-        raise DataError(f"{place}: {where}. Save the file as UTF-8, or name its encoding (--encoding latin-1)") from None
+        raise DataError(f"{place}: {where}. Save the file as UTF-8 (check and verify also take --encoding latin-1)") from None
     if 4*text.count('\0') > len(text):
         raise DataError(f'{place} is mostly zero bytes: it is no text, or UTF-16 without its mark. Save the file as UTF-8')
     return text

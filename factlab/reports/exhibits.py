@@ -304,7 +304,8 @@ def summary_of(
         named = _unlike(also, cell)
         measured = number(also['measured']) + interval(also) + f' ({named})'*bool(named) + f', n = {_size(also)}'
     return {'n': _size(cell) + (': too few' if few else ''),
-            'printed': _number(manifest, cell.get('published'), printed=True) + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
+            'printed': _number(manifest, cell.get('published'), printed=True)
+            + (f' ({cell["counterpart"]})' if cell.get('counterpart') else ''),
             'recomputed': found('recomputed', 'measured'), 'measured': measured,
             'baseline': number(best.get('measured')) + (f' ({best["row"]})' if best else ''),
             'difference': number(over['measured'], '+') + interval(over, '+') if over.get('low') is not None and not few else '–'}
@@ -450,7 +451,7 @@ _GALLERY_HEAD = ('# Results', '',
     'no comparison. *Yes* and *no*: above or below the best simple baseline of the same table, on the same examples, beyond chance. '
     '*Not shown*: the 95 % interval of the difference has zero in it. *Too few*: fewer than 10 examples. *Forced*: an answer that could '
     'not be read was replaced by the likelier label or by a default; *unparsed*: it was left out, or counted as wrong. *An example*: one '
-    'text or a few, or labels by rules: it shows the procedure. *Proposed*: labels that nobody has confirmed. *–*: nothing to compare with.')
+    'text or a few, or labels by rules, to show a procedure. *Proposed*: labels that nobody has confirmed. *–*: nothing to compare with.')
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #19d0296b
 _GALLERY_COLUMNS = ('exhibit', 'as printed, or over its best baseline?', 'n', 'what is seen')

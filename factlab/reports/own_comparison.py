@@ -351,6 +351,9 @@ def compared_labels(
     if told := ', '.join(f'{name} {n}' for name, n in strange.items() if n):
         notes.append(f'labels that no row of gold has count as wrong, and are no class of macro F1: {told}')
     if len(classes) == 1: notes.append(f'all gold is {classes[0]!r}: always saying it is right on every row')
+    if words := [name for name in classes if name.lower() in (*NOTHING, 'n/a', 'na')]:
+        notes.append(f'{" and ".join(map(repr, words))} in gold: read as {"classes" if len(words) > 1 else "a class"}; where it stands for '
+                     'nothing, take these rows out')
     most = majority_class(gold.filter(pl.Series(kept)))
     outcomes = _label_outcomes(classes, most, gold.filter(pl.Series(kept)), metric)
     patterns = pl.DataFrame([gold.alias('gold'), *(column.alias(f'said {at}') for at, column in enumerate(said.values()))])
@@ -398,10 +401,12 @@ def compare_results(
     `UsageError` for a cluster that no file has."""
     check_level(level)
     if metric not in (None, 'mean', *METRICS): raise UsageError(f'unknown metric {metric!r}: choose mean, {", ".join(METRICS)}')
-    if len(frames) < 2: raise UsageError('a comparison needs two files or more')
+    if len(frames) < 2: raise UsageError('a comparison needs two systems or more')
     both = side_by_side(frames, shared=shared)
     names, rows = [*both], next(iter(both.values())).height
     found = _what(both, metric, unreadable)
+    if lower and found.baselines: raise UsageError(f'--lower-is-better is for scores that are errors or losses; of {metric or "accuracy"} '
+                                                   'the higher one is better')
     if found.kept.sum() < 2: raise DataError(f'{found.kept.sum()} rows are left of {rows}: a comparison needs two or more')
     kept, groups = pl.Series(found.kept), _clusters(both, cluster)
     units = units_of(found.patterns.filter(kept), found.outcomes, groups if groups is None else groups.filter(kept))
@@ -416,7 +421,8 @@ def compare_results(
     if any(missing): scores = scores.with_columns(pl.Series('missing', [*missing, *[None]*len(found.baselines)], pl.Int64))
     title = f'{len(names)} systems on {int(kept.sum())} rows' + (f' in {units.n} clusters ({cluster})' if cluster else '')
     title += f': {metric or "accuracy"}' if found.baselines else ': mean score'
-    explained = _explained(pairs, units, level, resamples, bool(found.baselines))
+    explained = ['the lower score is the better one (--lower-is-better)']*lower
+    explained += _explained(pairs, units, level, resamples, bool(found.baselines))
     return OwnReport(title, {'scores': scores, 'pairs': pairs}, (*notes, *explained))
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc24

@@ -24,7 +24,7 @@ from ..core.core import DataError, UsageError
 from ..core.glossary import tooltip
 from ..core.registry import nearest
 from ..data.datasets import frame_fields, normal_frame, read_frame, with_fields
-from ..data.others_files import others_form, read_others
+from ..data.others_files import CHOOSE, others_form, read_others
 from ..error_analysis.queues import read_people
 from ..error_analysis.schemes import decide
 from .reproduce import plain_table
@@ -90,6 +90,9 @@ def _any_tools(path: Path|str, names: Mapping[str, str], spans: str|None, verdic
         if verdicts: names = {'predicted': 'verdict', **names}
         rows = with_fields(rows, [*names.values()])
         if not spans: rows = normal_frame(rows)
+        if 'score' in names:
+            if names['score'] not in rows.columns: rows = rows.drop('score', strict=False)  # of another metric
+            notes = tuple(note for note in notes if not note.endswith(CHOOSE))
     return Noted(_renamed(rows, names), notes, frozenset(ours for ours, theirs in names.items() if theirs in rows.columns),
                  tuple(frame_fields(rows)))
 
@@ -108,12 +111,14 @@ def read_noted(
     if missing := [name for name in required if name not in frame.columns]:
         told = f' ({"; ".join(notes)})' if notes else ''
         raise DataError(f'{path} has no column {" and no column ".join(map(repr, missing))}; found '
-                        f'{", ".join(own)}{told}. Say which column '
-                        f'it is: --columns {missing[0]}=NAME')
+                        f'{", ".join(own)}{told}. ' + (f'{missing[0]} there was read as {taken_as[0]}, by --columns' if (taken_as := [
+                            ours for ours, theirs in names.items() if theirs == missing[0]]) else
+                                                       f'Say which column it is: --columns {missing[0]}=NAME'))
     if frame.is_empty(): raise DataError(f'{path} has no rows')
+    absent = [name for name in keys if name not in frame.columns]
     keys = [name for name in keys if name in frame.columns]
     frame = frame.with_columns(id_texts(frame[name], str(path)) for name in keys)
-    return Noted(once_each(frame, keys, str(path)) if once else frame, notes, taken, own)
+    return Noted(once_each(frame, keys, str(path), absent) if once else frame, notes, taken, own)
 
 def check_gold(
     read: Noted,  # with a column gold
@@ -157,6 +162,7 @@ def once_each(
     frame: pl.DataFrame,
     keys: Sequence[str],
     place: str,
+    absent: Sequence[str] = (),  # columns that would tell rows of one id apart
 ) -> pl.DataFrame:
     "The frame itself. Raises `DataError` where a row comes more than once."
     twice = frame.select(pl.struct(keys).is_duplicated()).to_series()
@@ -164,8 +170,7 @@ def once_each(
     again = frame.filter(twice).select(keys)
     named = ', '.join(f'{name} {value!r}' for name, value in again.row(0, named=True).items())
     raise DataError(f'{place}: {again.unique().height} ids come more than once, in {again.height} of {frame.height} rows; the first is '
-                    f'{named}. '
-                    'Keep one row of each')
+                    f'{named}. Keep one row of each' + f', or give them a column {", ".join(absent)}'*bool(absent))
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #of9
 _WORDS = {'true': '1', 'false': '0'}

@@ -18,6 +18,20 @@ LONG = 'x'*300
 pytestmark = pytest.mark.usefixtures('home')
 
 
+@pytest.mark.parametrize('words', [
+    'score labels --data g.csv --predictions a.csv --out a.csv', 'score labels --data g.csv --predictions a.csv b.csv --out ./g.csv',
+    'score labels --data g.csv --predictions a.csv b.csv --doubtful b.csv', 'judge a.csv --labels g.csv --queue g.csv',
+    'compare a.csv b.csv --columns gold=gold --html a.csv', 'check t.csv --out t.csv', 'compare a.csv b.csv --out x.json --html x.json'])
+def test_a_file_that_is_read_is_never_written(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    files = {'g.csv': 'id,gold\n1,yes\n2,no\n', 'a.csv': 'id,predicted\n1,yes\n2,no\n', 'b.csv': 'id,predicted\n1,no\n2,no\n',
+             't.csv': 'text,summary\nThe mill closed.,The mill closed.\n'}
+    for name, text in files.items(): (tmp_path/name).write_text(text)
+    code, _, said = say(capsys, *words.split())
+    assert code == 2 and ('one of the files that are read' in said or 'another option writes this file' in said), said
+    assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == '.csv'} == files
+
+
 @pytest.mark.parametrize('number, words', [
     (errno.ENOSPC, 'free space'), (errno.EACCES, 'the right to'), (errno.EISDIR, 'folder'), (errno.ENOTDIR, 'part of that path'),
     (errno.ENAMETOOLONG, 'shorter name'), (errno.ENOENT, 'correct the path'), (errno.EROFS, 'can be written'), (errno.EMFILE, 'ulimit')])

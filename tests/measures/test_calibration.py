@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.calibration import auroc, brier_score, calibration_scores, expected_calibration_error, reliability_table
+from factlab.measures.calibration import (
+    auroc,
+    brier_score,
+    calibrated_error,
+    calibration_scores,
+    expected_calibration_error,
+    reliability_table,
+)
 
 FEW = {'resamples': 20}
 TENTHS = st.integers(0, 10).map(lambda i: i/10)  # many ties, and both ends
@@ -30,8 +37,8 @@ def test_reliability_agrees_with_scikit_learn(rows, bins):
         assert table['mean_probability'].to_list() == pytest.approx(list(mean))
     assert table['n'].sum() == len(rows) and (table['bin_low'] <= table['mean_probability'] + 1e-12).all()
     gaps = (table['mean_probability'] - table['share_true']).abs()
-    error = expected_calibration_error(truth, probability, bins, **FEW)
-    assert error.estimate == pytest.approx((gaps*table['n']).sum()/len(rows))
+    error = expected_calibration_error(truth, probability, bins)
+    assert error == pytest.approx((gaps*table['n']).sum()/len(rows))
 
 
 @settings(deadline=None)
@@ -108,12 +115,23 @@ def test_wilson_interval_of_a_bin():
         assert (low, high) == pytest.approx(proportion_confint(round(n*share), n, alpha=.1, method='wilson'), abs=1e-12)
 
 
+def test_the_error_of_a_calibrated_judge_is_what_chance_makes():
+    probability = np.random.default_rng(1).uniform(size=120)
+    truths = np.random.default_rng(2).uniform(size=(300, 120)) < probability
+    chance = calibrated_error(probability, seed=3)
+    errors = np.array([expected_calibration_error(truth, probability) for truth in truths])
+    assert chance.estimate == pytest.approx(errors.mean(), abs=.005)
+    assert np.mean((errors >= chance.low) & (errors <= chance.high)) == pytest.approx(.95, abs=.03)
+    assert expected_calibration_error(truths[0], np.clip(probability*.4, 0, 1)) > chance.high
+
+
 def test_edges():
-    for function in (brier_score, expected_calibration_error):
-        none, one, level = function([], [], **FEW), function([True], [.7], **FEW), function([1, 1, 1], [.7]*3, **FEW)
-        assert (none.estimate, none.low, none.n) == (None, None, 0)
-        assert one.estimate is not None and one.low is one.high is None
-        assert level.estimate == pytest.approx(one.estimate) and level.low is None  # all resamples are equal
+    none, one, level = brier_score([], [], **FEW), brier_score([True], [.7], **FEW), brier_score([1, 1, 1], [.7]*3, **FEW)
+    assert (none.estimate, none.low, none.n) == (None, None, 0)
+    assert one.estimate is not None and one.low is one.high is None
+    assert level.estimate == pytest.approx(one.estimate) and level.low is None  # all resamples are equal
+    assert expected_calibration_error([], []) is None and expected_calibration_error([True], [.7]) == pytest.approx(.3)
+    assert calibrated_error([]).estimate is None
     assert reliability_table([], []).is_empty() and reliability_table([1, 0], [.5, .5])['n'].to_list() == [2]
     assert reliability_table([0, 1], [0.0, 1.0])['bin_high'].to_list() == [.1, 1]
 

@@ -194,6 +194,16 @@ def test_a_column_that_no_file_has_is_told_and_so_are_the_scores_that_there_are(
     assert "no file has a column 'n'" in capsys.readouterr().err
 
 
+def test_another_metric_is_never_taken_for_the_one_that_was_named(tmp_path, capsys):
+    both = [row | {'metrics': ['acc', 'acc_norm'], 'acc_norm': 1 - row['acc']} for row in lm_eval_rows()]
+    one, two = write(tmp_path/'samples_a.jsonl', lines(lm_eval_rows())), write(tmp_path/'samples_b.jsonl', lines(both))
+    assert main(['compare', str(one), str(two), '--columns', 'score=acc_norm']) == 2
+    assert 'score=acc_norm: samples_a has no such score; found' in capsys.readouterr().err
+    assert main(['compare', str(one), str(two), '--columns', 'score=acc']) == 0
+    said = capsys.readouterr().out
+    assert 'the score is acc' in said and 'choose one' not in said
+
+
 def test_filters_and_metrics_of_lm_eval(tmp_path):
     found = read_others(write(tmp_path/'samples_a.jsonl', lines(lm_eval_rows(('strict', 'loose')))))
     assert found.rows.columns[-2:] == ['acc@strict', 'acc@loose'] and found.rows['predicted'].to_list() == SAID
@@ -346,7 +356,7 @@ def test_members_compressed_with_zstandard(tmp_path, monkeypatch):
               for each in LOG['samples'] for content in [json.dumps(each, indent=1).encode()]}
     path = with_zstandard(tmp_path/'a.eval', packed | {'header.json': frame_of([(0, b'{"status":"success"}', 20)])})
     found = read_others(path)
-    assert found.rows['predicted'].to_list() == SAID and not found.notes
+    assert found.rows['predicted'].to_list() == SAID and found.notes == ('a.eval, an Inspect log: the score is match',)
     bomb = frame_of([(1, b' ', 2**17)]*2100)
     with pytest.raises(DataError, match='would be up to'): read_others(with_zstandard(tmp_path/'b.eval', {'samples/1_epoch_1.json': bomb}))
     for broken in (bomb[:50], b'nothing', frame_of([(2, b'\0'*8, 8)])):

@@ -181,7 +181,15 @@ def test_labels_and_scores_that_do_not_fit():
     assert any('missing count as wrong: s1 1' in note for note in compare_results(lost, **FEW).notes)
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
     with pytest.raises(UsageError, match='no file has the column'): compare_results(files, cluster='page')
-    with pytest.raises(UsageError, match='two files'): compare_results({'s0': files['s0']})
+    with pytest.raises(UsageError, match='two systems'): compare_results({'s0': files['s0']})
+
+
+def test_lower_is_better_is_told_and_is_for_scores_alone():
+    numbers = scored(np.random.default_rng(2), 20, (0, 1))
+    found = compare_results(numbers, lower=True, **FEW)
+    assert 'the lower score is the better one (--lower-is-better)' in found.notes
+    with pytest.raises(UsageError, match='of accuracy the higher one is better'):
+        compare_results(labelled(np.random.default_rng(8), 20, (.9, .6)), lower=True)
 
 
 @pytest.mark.parametrize('word', ['NaN', 'None', 'null', '<NA>'])

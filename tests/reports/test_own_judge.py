@@ -171,6 +171,33 @@ def test_strata_undo_the_draw():
     assert abs(weighted - real) < .02 < abs(raw - real)
 
 
+@pytest.mark.parametrize('column', ['said', 'gold', 'topic'])
+def test_strata_are_the_verdicts_own_column_whatever_its_name(column):
+    generator = np.random.default_rng(7)
+    verdicts, labels = judged_files(generator, 240, 120)
+    strata = pl.Series(column, generator.choice(['a', 'b'], 240, p=[.3, .7]))
+    given = verdicts.with_columns(strata)
+    table, _ = corrected_table(judged_rows(given, labels, drawn=f'stratified:{column}'), **FEW)
+    both = verdicts.with_columns(strata.alias('stratum')).join(labels, on='id', how='left', maintain_order='left')
+    parts = both.group_by('stratum').agg(n=pl.len(), yes=(pl.col('gold') == 'yes').mean())
+    assert table['share'][1] == pytest.approx((parts['n']*parts['yes']).sum()/240)
+    with pytest.raises(UsageError, match="no column 'nope' .*; found id, predicted, " + column):
+        judged_rows(given, labels, drawn='stratified:nope')
+    counts = agreement_table(judged_rows(given, labels, drawn=f'stratified:{column}'), **FEW)
+    assert values(counts, 'measure', 'n')['sensitivity'][0] == (labels['gold'] == 'yes').sum()  # labels, not weights
+
+
+@pytest.mark.parametrize('width', [.12, .15, .2, .3])
+def test_labels_more_are_the_fewest_by_wilson_and_none_where_all_rows_do_not_do(width):
+    verdicts, labels = judged_files(np.random.default_rng(5), 400, 60)
+    found, notes = corrected_table(judged_rows(verdicts, labels, drawn='random'), width, **FEW)
+    more, share = found['labels_more'][1], found['share'][1]
+    def wide(n): return np.ptp(proportion_confint(share*n, n, method='wilson'))
+    assert wide(60 + more) <= width and (more == 0 or wide(60 + more - 1) > width)
+    tight, _ = corrected_table(judged_rows(verdicts, labels, drawn='random'), .02, **FEW)
+    assert tight['labels_more'].is_null().all() and wide(400) > .02
+
+
 def test_labels_needed_give_the_width():
     assert labels_needed(.4, .6, 100, 0, .1) == 400 and labels_needed(.4, .6, 100, 1., .1) is None
     verdicts, labels = judged_files(np.random.default_rng(5), 20_000, 100)

@@ -96,6 +96,42 @@ def test_missing_and_strange_rows_are_counted():
         score_labels(gold.with_columns(claim_id=pl.lit('1')), said, 'verdicts')
 
 
+def test_an_empty_prediction_is_left_out_by_exclude():
+    gold, said = labelled(np.random.default_rng(1), 40, ['no', 'yes'])
+    blank = said | {'s1': said['s1'].with_columns(predicted=pl.when(pl.int_range(40) >= 37).then(pl.lit(' ')).otherwise('predicted'))}
+    left = score_labels(gold, blank, missing='exclude', **FEW)
+    fewer = score_labels(gold, {name: frame.head(37) for name, frame in said.items()}, missing='exclude', **FEW)
+    assert left.tables['scores'].drop('missing').equals(fewer.tables['scores'].drop('missing')) and '37 rows' in left.title
+    assert score_labels(gold, blank, missing='wrong', **FEW).tables['scores']['missing'].to_list()[:2] == [0, 3]
+
+
+def test_words_for_nothing_in_gold_are_told():
+    gold, said = labelled(np.random.default_rng(1), 40, ['no', 'yes'])
+    odd = gold.with_columns(gold=pl.when(pl.int_range(40) < 3).then(pl.lit('N/A')).otherwise('gold'))
+    assert any(note.startswith("'N/A' in gold: read as a class") for note in score_labels(odd, said, **FEW).notes)
+    assert not any('in gold: read as' in note for note in score_labels(gold, said, **FEW).notes)
+
+
+def test_one_id_has_one_text():
+    spans = pl.DataFrame({'id': ['t1', 't1'], 'text': ['The mayor left.', 'A mayor left.'], 'start': [0, 2], 'end': [3, 7]})
+    with pytest.raises(DataError, match="1 ids have several texts in text, as 't1'"): score_spans(spans, {'s': spans.drop('text')})
+    errors = pl.DataFrame({'id': ['s1', 's1'], 'summary': ['A.', 'B.'], 'gold': ['x', 'y']})
+    with pytest.raises(DataError, match='several texts in summary'):
+        score_errors(errors, {'s': pl.DataFrame({'id': ['s1'], 'description': ['x']})}, SameWords())
+
+
+def test_what_a_score_of_spans_rests_on_is_told():
+    gold = random_spans(np.random.default_rng(0), 12)
+    few = gold.filter(pl.col('id').is_in(['t0', 't1']))
+    bare = score_spans(gold, {'s': gold}, **FEW)
+    assert any('with a column text' in note for note in bare.notes) and 'agreement, labels aside' not in bare.tables
+    texts = gold.with_columns(text=pl.lit('\U0001f600' + 'x'*400))
+    told = score_spans(texts, {'s': gold}, **FEW)
+    assert any('as emoji: start and end are read as code points' in note for note in told.notes)
+    table = score_spans(few.with_columns(text=pl.lit('x'*400)), {'s': few}, **FEW).tables['agreement, labels aside']
+    assert table['value_low'].null_count() == table.height  # two texts are too few for an interval
+
+
 def test_sentences_have_two_keys_and_clusters():
     gold, said = labelled(np.random.default_rng(2), 60, ['no', 'yes'])
     documents, sentences = pl.Series([f'd{at//4}' for at in range(60)]), pl.Series([str(at % 4) for at in range(60)])
@@ -151,7 +187,7 @@ def test_spans_equal_a_count_of_characters(seed, labels):
 
 def test_spans_that_are_none_are_refused():
     gold = random_spans(np.random.default_rng(0), 5)
-    with pytest.raises(DataError, match=r"s: 1 of 1 spans are none, as 5 … 5 of 't0'"):
+    with pytest.raises(DataError, match=r"s: 1 of 1 spans cannot be, as 5 … 5 of 't0'"):
         score_spans(gold, {'s': pl.DataFrame({'id': ['t0'], 'start': [5], 'end': [5]})}, missing='wrong')
     with pytest.raises(DataError, match='1 of 1 spans have a start or an end alone'):
         score_spans(gold, {'s': pl.DataFrame({'id': ['t0'], 'start': [5], 'end': [None]})}, missing='wrong')
