@@ -54,6 +54,7 @@ def _with_table(table: 'pl.DataFrame', card: str, file: str, folder: 'Path') -> 
 
 def _table(table: 'pl.DataFrame', to: str, out: 'Path') -> 'list[Path]':
     from factlab.core.core import replacing
+    if out.suffix.lower() not in ('', f'.{to}'): raise UsageError(f'{out}: expected a name in .{to}, as --to says')
     with replacing(out) as beside: (table.write_csv if to == 'csv' else table.write_parquet)(beside)
     return [out]
 

@@ -218,14 +218,14 @@ def verdict_code(
     return 0 if finished else NOT_FINISHED
 
 # %% ../../nbs/21_cli/00_output.ipynb #c10
-TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.html', '.md', '.tex')  # names of files that say more than text
+TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.html', '.md', '.tex', '.xlsx', '.docx', '.pdf', '.svg', '.png')  # no plain text
 
 def output_format(
     arguments: argparse.Namespace,  # with `format` and `out`
     suffixes: dict[str, str],  # formats by the suffix of a file
     otherwise: str,
 ) -> str:
-    "The format that was asked for, or that the file's name says. Raises `UsageError` for the name of a table that is not written."
+    "The format that was asked for, or that the file's name says. Raises `UsageError` for another form that is no text."
     suffix = os.path.splitext(arguments.out or '')[1].lower()
     if not arguments.format and suffix in TABLES and suffix not in suffixes:
         raise UsageError(f'{arguments.out}: expected a name in {", ".join(suffixes)}, or in .txt for what is printed')

@@ -75,6 +75,7 @@ def add_same_labels(parser: argparse.ArgumentParser) -> None:
                         'the same, as SUPPORTS=supported,REFUTES=contradicted')
 
 def _compare(arguments: argparse.Namespace) -> str:
+    from factlab.data.others_files import CHOOSE
     from factlab.reports.own_comparison import compare_results
     from factlab.reports.own_files import check_taken, file_names, mapped_labels, read_mapping, read_noted, read_same
     if len(arguments.files) < 2: raise UsageError('a comparison needs two files or more')
@@ -89,7 +90,9 @@ def _compare(arguments: argparse.Namespace) -> str:
         report = compare_results(rows, metric=metric, cluster=arguments.cluster,
                                  unreadable=arguments.unreadable, shared=arguments.shared, lower=arguments.lower_is_better,
                                  level=arguments.level, seed=arguments.seed)
-    except DataError as error: raise DataError('; '.join([str(error), *dict.fromkeys(notes)])) from None
+    except DataError as error:
+        if choose := [note for note in notes if note.endswith(CHOOSE)]: raise UsageError(choose[0]) from None
+        raise DataError('; '.join([str(error), *dict.fromkeys(notes)])) from None
     return given_report(report, arguments, notes)
 
 def add_compare(commands) -> None:
@@ -180,6 +183,11 @@ def _score(arguments: argparse.Namespace) -> str:
     if task in ('spans', 'errors') and (arguments.doubtful or arguments.adjudicated):
         raise UsageError(f'--doubtful and --adjudicated are for labels, verdicts and sentences: {task} have no label to agree on')
     if task == 'errors' and arguments.same_labels: raise UsageError('--same-labels is for labels, and errors have none')
+    strange = ('metric', 'cluster', 'positive') if task in ('spans', 'errors') else ()
+    strange += ('judge',)*(task != 'errors')
+    if given := [name for name in strange if getattr(arguments, name) is not None]:
+        other = 'errors' if given[0] == 'judge' else 'labels, verdicts and sentences'
+        raise UsageError(f'--{given[0]} is not for {task}: it is for {other}')
     once, needed = task not in ('spans', 'errors'), _NEEDED[task]
     of_gold = [{'predicted': 'gold', 'description': 'gold'}.get(name, name) for name in needed]
     marked, guessed = ('annotations', 'predictions') if task == 'spans' else (None, None)
@@ -195,8 +203,8 @@ def _score(arguments: argparse.Namespace) -> str:
     options = {'missing': arguments.missing, 'level': arguments.level, 'seed': arguments.seed}
     if task == 'spans': report = score_spans(gold, predictions, **options)
     elif task == 'errors':
-        check_name('matching_judges', arguments.judge)
-        report = score_errors(gold, predictions, arguments.judge, **options)
+        check_name('matching_judges', judge := arguments.judge or 'offline')
+        report = score_errors(gold, predictions, judge, **options)
     elif arguments.doubtful or arguments.adjudicated: report = _doubted(gold, predictions, arguments)
     else:
         report = score_labels(gold, predictions, task, metric=_metric(arguments), cluster=arguments.cluster,
@@ -240,7 +248,7 @@ def add_score(commands) -> None:
         '(default), wrong, or left out for all; an empty prediction is wrong, or left out by exclude')
     add_same_labels(parser)
     add('--positive', metavar='CLASS', help='the class that probabilities are of (default: yes, true, supported or the like, of two)')
-    add('--judge', default='offline', metavar='J', help='of errors: which descriptions are the same (default: offline; factlab list '
+    add('--judge', metavar='J', help='of errors: which descriptions are the same (default: offline; factlab list '
         'judges)')
     add('--doubtful', metavar='FILE', help='of labels: how scores and ranks change without the rows where most systems say one thing and '
         'gold another; write these, between as many others and blind, for two people to label (.jsonl, for factlab lab)')

@@ -6,7 +6,7 @@
 __all__ = ['Statistic', 'LARGE', 'DISTINCT', 'FEWEST', 'PAIR_COLUMNS', 'POWER', 'METRICS', 'MEAN', 'NOTHING', 'Units', 'units_of',
            'is_large', 'influences', 'covariance', 'drawn_scores', 'expanded_bounds', 'swap_p', 'pair_table',
            'score_table', 'check_metric', 'gold_of', 'without_nothing', 'told_same', 'told_scales', 'Compared',
-           'compared_labels', 'check_shared_labels', 'compare_results']
+           'compared_labels', 'check_shared_labels', 'compare_results', 'told_columns']
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc2
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from ..measures.baselines import accuracy, balanced_accuracy, class_counts, macr
 from ..measures.comparison import add_holm, mcnemar, paired_bounds, smallest_difference
 from ..measures.ranking import rank_ranges, shared_ranks
 from ..measures.stats import check_level, proportion_bounds, ratio, resampled_totals
-from .own_files import OwnReport, label_column, number_column, same_labels, side_by_side
+from .own_files import OwnReport, label_column, number_column, own_rows, same_labels, side_by_side
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc4
 class Units(NamedTuple):
@@ -402,7 +402,7 @@ def compare_results(
     check_level(level)
     if metric not in (None, 'mean', *METRICS): raise UsageError(f'unknown metric {metric!r}: choose mean, {", ".join(METRICS)}')
     if len(frames) < 2: raise UsageError('a comparison needs two systems or more')
-    both = side_by_side(frames, shared=shared)
+    both = side_by_side({name: own_rows(frame, name) for name, frame in frames.items()}, shared=shared)
     names, rows = [*both], next(iter(both.values())).height
     found = _what(both, metric, unreadable)
     if lower and found.baselines: raise UsageError(f'--lower-is-better is for scores that are errors or losses; of {metric or "accuracy"} '
@@ -431,15 +431,27 @@ def _what(frames: Mapping[str, pl.DataFrame], metric: str|None, unreadable: str|
     if metric != 'mean' and all('predicted' in frame.columns for frame in frames.values()):
         return compared_labels(frames, metric or 'accuracy', unreadable)
     found = '; '.join(f'{name}: {", ".join(frame.columns)}' for name, frame in frames.items())
+    alone = [name for name, frame in frames.items() if 'gold' in frame.columns and not {'predicted', 'score'} & {*frame.columns}]
+    if alone: raise DataError(f'{alone[0]} has gold alone: say factlab score labels --data {alone[0]} with the others as --predictions, or '
+                              'add gold to one of them')
+    if metric not in (None, 'mean') and all('score' in frame.columns for frame in frames.values()):
+        raise DataError(f'{metric} is of labels: each file needs a column predicted, and one of them gold; found {found}')
     raise DataError(f'each file needs a column score, or each a column predicted with gold in one of them; found {found}. Say which '
-                    f'they are: '
-                    '--columns score=NAME')
+                    'they are: --columns score=NAME')
 
 def _clusters(frames: Mapping[str, pl.DataFrame], cluster: str|None) -> pl.Series|None:
     if cluster is None: return None
     groups = gold_of(frames, cluster)
     if groups is None: raise UsageError(f'no file has the column {cluster!r} that --cluster names')
     return groups
+
+def told_columns(
+    of: str,  # what is drawn: rows, texts, clusters
+    level: float,
+) -> list[str]:
+    "What columns of tables of scores and of pairs mean."
+    return [f'smallest: the difference that this many {of} would show, with a power of {100*POWER:g} %',
+            f'rank: the ranks of the middle {100*level:g} % of draws; first: how often a system leads or shares the lead']
 
 def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, baselines: bool) -> list[str]:
     percent, tests = f'{100*level:g} %', pairs['test'].unique().to_list()
@@ -449,8 +461,7 @@ def _explained(pairs: pl.DataFrame, units: Units, level: float, resamples: int, 
     few = [f'{units.n} {of} are too few for intervals, ranks and a smallest difference: {FEWEST} are needed']*(units.n < FEWEST)
     notes = [*few, f'in brackets: {percent} intervals, by {drawn}{by}',
              f'p: {" and ".join(tests)}, two-sided; p_holm: adjusted over {pairs.height} pair{"s"*(pairs.height > 1)}',
-             f'smallest: the difference that this many {of} would show, with a power of {100*POWER:g} %',
-             'rank: the ranks of the middle ' + percent + ' of draws; first: how often a system leads or shares the lead']
+             *told_columns(of, level)]
     surely = pairs.filter(pl.col('p_holm') < 1 - level)
     told = ', '.join(f'{a} and {b}' for a, b in surely.select('first', 'second').rows())
     notes.append(f'systems that differ beyond chance: {told or "none"}')

@@ -406,7 +406,7 @@ def _explained(doubts: Doubts, moved: float, level: float) -> list[str]:
             f'in brackets behind scores, ranks and differences: {percent} intervals by a bootstrap']
 
 def _told_people(doubts: Doubts, people: Adjudicated|None, conditions: Sequence[Condition]) -> list[str]:
-    if people is None: return ['whether gold is wrong there, people must say: --doubtful FILE writes a queue for factlab lab']
+    if people is None: return ['whether gold is wrong there, people must say, with the queue of --doubtful in factlab lab']
     rows, names = people.rows, people.said['annotator'].unique().sort().to_list()
     alone, doubtful = int((~people.said['item'].is_duplicated()).sum()), rows.filter(most=AGAINST)
     told = [f'labels of {", ".join(names)} on {int(rows["looked"].sum())} rows'

@@ -25,7 +25,7 @@ from ..measures.comparison import paired_bounds
 from ..measures.noise import Rate, prediction_powered_mean, rogan_gladen
 from ..measures.stats import Interval, check_level, mean_interval, proportion_bounds
 from .own_comparison import LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of, without_nothing
-from .own_files import OwnReport, label_column, number_column, once_each, same_labels
+from .own_files import OwnReport, label_column, number_column, once_each, own_rows, same_labels
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj4
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def joined_labels(
     labels: pl.DataFrame,    # id, gold
 ) -> pl.DataFrame:  # the rows of the verdicts, with said and gold
     "Verdicts with people's labels. Raises `DataError` with counts for labels of unknown rows, and labels that fit no verdict."
-    for frame, place in ((verdicts, 'the verdicts'), (labels, 'the labels')): once_each(frame, ['id'], place)
+    verdicts, labels = (once_each(own_rows(frame, place), ['id'], place)
+                        for frame, place in ((verdicts, 'the verdicts'), (labels, 'the labels')))
     labels = labels.select('id', gold=label_column(labels['gold'], 'the labels')).drop_nulls('gold')
     unknown = labels.join(verdicts, on='id', how='anti')['id']
     if len(unknown):
@@ -460,6 +461,7 @@ def judge_report(
 ) -> OwnReport:
     "The whole report. Raises `DataError` and `UsageError` as `judged_rows`."
     check_level(level)
+    if width is not None and drawn is None: raise UsageError('--width is of the corrected score, which needs --drawn')
     if width is not None and not 0 < width < 1: raise UsageError(f'--width is the wanted width of an interval, as 0.1; found {width}')
     judged = judged_rows(verdicts, labels, positive, drawn)
     trivial = trivial_judges(judged, level, resamples, seed)
@@ -500,6 +502,9 @@ def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
     if (order := order_by_probability(judged)) is not None:
         notes.append(strange_probabilities(judged) or f'calibration: of the probability of {judged.positive}, by which '
                      f'{100*order:.0f} % of pairs of rows stand as the judge calls them')
+    notes.append("judge_above: the judge's agreement less the baseline's" + '; balanced_above: of balanced accuracy'*(len(classes) > 1))
+    if judged.positive and effect_groups(judged.labelled): notes.append(
+        f'bias: the share that the judge calls {judged.positive}, less that of people; p: do the groups differ in it?')
     if judged.positive: notes.append(f'sensitivity: of what people call {judged.positive}, the share that the judge calls so; '
                                      f'specificity: of the rest')
     if judged.strata is not None: notes.append('agreement, shares: each label counts the rows of its stratum that it stands for; '

@@ -30,15 +30,21 @@ from factlab.reports.own_comparison import (
     expanded_bounds,
     pair_table,
     score_table,
+    told_columns,
     units_of,
 )
-from .own_files import OwnReport, label_column, number_column
+from .own_files import OwnReport, label_column, number_column, own_rows
 from .own_judge import calibration_table, judged_rows, strange_probabilities
 from ..store.answers import StoreChoice
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os4
 KEYS = {'labels': ('id',), 'verdicts': ('id', 'claim_id'), 'sentences': ('id', 'sentence'), 'spans': ('id',), 'errors': ('id',)}
 MISSING = ('refuse', 'wrong', 'exclude')
+
+def _own(
+    gold: pl.DataFrame, predictions: Mapping[str, pl.DataFrame], keys: Sequence[str] = ('id',),
+) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+    return own_rows(gold, 'gold', keys), {name: own_rows(frame, name, keys) for name, frame in predictions.items()}
 
 def predicted_rows(
     gold: pl.DataFrame,  # the keys
@@ -119,16 +125,17 @@ def metric_table(
     if len(names) < 2: return table.drop(ranks), pl.DataFrame()
     return table, pair_table(names, units, metrics[main], drawn, level=level, seed=seed)
 
-def _explained(pairs: pl.DataFrame, main: str, drawn: str, level: float) -> list[str]:  # drawn: as '12 texts'
+def _explained(pairs: pl.DataFrame, main: str, units: Units, called: str, level: float) -> list[str]:  # called: texts, rows, clusters
+    drawn = f'{units.n} {called}'
     by_rows = drawn.endswith(' rows')
     notes = [f'in brackets: {100*level:g} % intervals by a bootstrap of {drawn}{" (of accuracy by Wilson)"*by_rows}; above_baseline: '
              f'{main} less that of the best baseline']
     if not pairs.height: return notes
     surely = pairs.filter(pl.col('p_holm') < 1 - level).select('first', 'second').rows()
     told = ', '.join(f'{first} and {second}' for first, second in surely) or 'none'
-    return [*notes, f'ranks and pairs: by {main}; p two-sided, p_holm adjusted over {pairs.height} pair{"s"*(pairs.height > 1)}; '
-            f'systems that '
-                    f'differ beyond chance: {told}']
+    return [*notes, *told_columns(called, level),
+            f'ranks and pairs: by {main}; p two-sided, p_holm adjusted over {pairs.height} pair{"s"*(pairs.height > 1)}; '
+            f'systems that differ beyond chance: {told}']
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os8
 def usual_metric(
@@ -197,6 +204,7 @@ def score_labels(
     "Labels against gold. Raises `DataError` as `predicted_rows`, for labels that fit no class of gold, and as `check_metric`."
     check_level(level)
     if metric not in (None, *METRICS): raise UsageError(f'unknown metric {metric!r}: choose one of {", ".join(METRICS)}')
+    gold, predictions = _own(gold, predictions, KEYS[task])
     keys = [name for name in KEYS[task] if name in gold.columns]
     gold, frames, notes = predicted_frames(gold, predictions, keys, missing)
     found = compared_labels(frames, None)
@@ -221,7 +229,7 @@ def score_labels(
     elif cluster is None and gold['id'].is_duplicated().any(): told.insert(0, 'all rows are of one text: intervals and tests are by row')
     if len(classes) == 1: told.insert(0, 'no balanced accuracy, macro F1 or AUROC: they need two classes of gold')
     return OwnReport(f'{task}: {len(frames)} file{"s"*(len(frames) > 1)} on {gold.height} rows', tables,
-                     (*notes, *found.notes, *told, *_explained(pairs, metric, f'{units.n} {called}', level),
+                     (*notes, *found.notes, *told, *_explained(pairs, metric, units, called, level),
                       *["by class: precision and recall have Wilson's interval"]*(not units.clusters)))
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os10
@@ -312,6 +320,7 @@ def score_spans(
 ) -> OwnReport:
     "Spans against gold, by characters and exact. Raises `DataError` as `predicted_rows`, and with counts for invalid spans."
     check_level(level)
+    gold, predictions = _own(gold, predictions)
     ids, notes = predicted_rows(gold, predictions, ['id'], missing)
     labelled = all('label' in frame.columns for frame in (gold, *predictions.values()))
     true = _spans(gold, 'gold', labelled).join(ids, on='id', how='semi')
@@ -326,7 +335,7 @@ def score_spans(
         if whole is not None and not exact: baselines['all of each text'] = span_counts(ids, true, whole)
         tables[kind], pairs, units = _of_counts([*said], baselines, counts, options)
         if pairs.height: tables[f'pairs, {kind}'] = pairs
-        notes += [f'{kind}: {note}' for note in _explained(pairs, 'f1', f'{units.n} texts', level)]
+        notes += [f'{kind}: {note}' for note in _explained(pairs, 'f1', units, 'texts', level)]
     lengths = _lengths(gold.join(ids, on='id', how='semi'))
     if lengths is None: notes.append('gold has no text: with a column text, each whole text is a baseline, too')
     else: notes += _wide_texts(gold)
@@ -388,6 +397,7 @@ def score_errors(
 ) -> OwnReport:
     "Descriptions of errors against gold. Raises `DataError` as `predicted_rows`, and where gold has no summaries."
     check_level(level)
+    gold, predictions = _own(gold, predictions)
     if 'summary' not in gold.columns: raise DataError(f'gold has no column summary, which the judge of descriptions reads: {gold.columns}')
     _one_text(gold, 'summary')
     ids, notes = predicted_rows(gold, predictions, ['id'], missing)
@@ -407,7 +417,7 @@ def score_errors(
         f'counted as no match: {told}')
     notes.append(f'descriptions were matched by the judge {judge.name}, which errs itself')
     return OwnReport(f'errors: {len(said)} file{"s"*(len(said) > 1)} on {ids.height} summaries', {'scores': scores, 'pairs': pairs},
-                     (*notes, *_explained(pairs, 'f1', f'{units.n} texts', level)))
+                     (*notes, *_explained(pairs, 'f1', units, 'texts', level)))
 
 def _matched(rows: pl.DataFrame, descriptions: pl.Series, judge: MatchingJudge, store: StoreChoice) -> np.ndarray:  # [texts, 3]
     predictions = PREDICTIONS.frame([{'id': id, 'status': 'ok', 'reason': '', 'predicted': found}

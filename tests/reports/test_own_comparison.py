@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from factlab.core.core import DataError, UsageError
 from factlab.reports.own_comparison import MEAN, compare_results, covariance, expanded_bounds, swap_p, units_of
-from factlab.reports.own_files import read_own, report_page, side_by_side
+from factlab.reports.own_files import read_own, report_page, shown_table, side_by_side
 
 FEW = {'resamples': 300}
 
@@ -182,6 +182,41 @@ def test_labels_and_scores_that_do_not_fit():
     assert '19 rows' in compare_results(lost, unreadable='exclude', **FEW).title
     with pytest.raises(UsageError, match='no file has the column'): compare_results(files, cluster='page')
     with pytest.raises(UsageError, match='two systems'): compare_results({'s0': files['s0']})
+
+
+def test_tables_fit_the_line(monkeypatch):
+    found = labelled(np.random.default_rng(8), 60, (.9, .6, .7))
+    files = {f'a-system-with-a-long-name-{name}': frame for name, frame in found.items()}
+    report = compare_results(files, **FEW)
+    for columns in (80, 100, 120):
+        monkeypatch.setenv('COLUMNS', str(columns))
+        tables = report.text().split('\n- ')[0]
+        assert max(map(len, tables.splitlines())) <= columns
+        shown = {word for line in tables.splitlines() for word in line.split()}
+        assert {name for table in report.tables.values() for name in shown_table(table).columns} <= shown
+
+
+def test_only_frames_of_polars_are_taken_in_python():
+    import pandas as pd
+    files = labelled(np.random.default_rng(8), 20, (.9, .6))
+    for other in (pd.DataFrame(files['s0'].to_dict(as_series=False)), files['s0'].to_dicts()):
+        with pytest.raises(DataError, match='s0 is a .*polars.from_pandas'): compare_results({**files, 's0': other})
+
+
+def test_ids_as_numbers_and_as_text_meet_in_python():
+    files = labelled(np.random.default_rng(8), 20, (.9, .6))
+    numbered = {name: frame.with_columns(id=pl.int_range(frame.height)) for name, frame in files.items()}
+    text = {'s0': numbered['s0'].with_columns(pl.col('id').cast(pl.String)), 's1': numbered['s1']}
+    assert compare_results(text, **FEW).tables['scores'].equals(compare_results(numbered, **FEW).tables['scores'])
+
+
+def test_what_the_files_lack_is_named():
+    files = labelled(np.random.default_rng(8), 20, (.9, .6))
+    apart = {name: frame.drop('gold', strict=False) for name, frame in files.items()}
+    with pytest.raises(DataError, match='g has gold alone: say factlab score labels'):
+        compare_results(apart | {'g': files['s0'].select('id', 'gold')})
+    scores = scored(np.random.default_rng(2), 20, (0, 1))
+    with pytest.raises(DataError, match='macro f1 is of labels'): compare_results(scores, metric='macro f1')
 
 
 def test_lower_is_better_is_told_and_is_for_scores_alone():
