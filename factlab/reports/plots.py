@@ -148,9 +148,9 @@ def _comparison_layers(
 ) -> list:
     "The interval rules and the marks of a comparison."
     several, at = len(series) > 1, {name: i for i, name in enumerate(series)}
-    place = pl.col('series').replace_strict(at, return_dtype=pl.Int64).rank('dense').over('panel', 'row').cast(pl.Float64)
+    place = pl.col('series').replace_strict(at, return_dtype=pl.Int64).rank('dense').over('row')  # one height in all panels
     middle = (1 - _INNER)/2*_row_height(marks)  # of a row's band
-    marks = marks.with_columns(beside=middle + _STEP*(place - 1 - (place.max().over('panel', 'row') - 1)/2))
+    marks = marks.with_columns(beside=middle + _STEP*(place.cast(pl.Float64) - 1 - (place.max().over('row') - 1)/2))
     symbols = alt.Legend(title=None, symbolType='square', symbolStrokeWidth=0)
     colour = alt.Color('series:N', scale=alt.Scale(domain=series, range=series_colours(series)), sort=series,
                        legend=symbols if several else None)
@@ -406,7 +406,7 @@ def _grid_layers(alt, data: pl.DataFrame, rows: list[str], columns: list[int], x
     squares = base.mark_rect(stroke='white', strokeWidth=1).encode(shade, tooltip='hover:N', description='hover:N')
     frames = base.transform_filter('datum.marked').mark_rect(filled=False, stroke=INK, strokeWidth=1.8).encode(description=alt.value(''))
     def words(which: str, colour: str):
-        shown = base.transform_filter(f'datum.probability >= 0.005 && datum.probability {which} 0.55')
+        shown = base.transform_filter(f'datum.probability >= 0.005 && datum.probability {which} 0.7')
         return shown.mark_text(color=colour, fontSize=11).encode(text='label:N', description=alt.value(''))
     return [squares, words('<', INK), words('>=', 'white'), frames]
 
@@ -614,7 +614,7 @@ def link_chart(
     boxes: pl.DataFrame,  # BOXES
     links: pl.DataFrame,  # LINKS
     title: str,
-    headings: tuple[str, str] = ('Predicted', 'Gold'),  # over the two columns
+    headings: tuple[str, str] = ('Predicted', 'Annotated'),  # over the two columns
     context: Sequence[tuple[str, str]] = (),  # (name, text) pairs set over the whole width, above the columns: ('Summary', '…')
     subtitle: str|None = None,
     lines: int = 6,  # of text in a box, at the most

@@ -10,6 +10,7 @@ __all__ = ['CELLS', 'PLACE', 'KINDS', 'BEST_ROW', 'SIGNIFICANT', 'NAMED_STATUSES
 # %% ../../nbs/16_reports/04_tables.ipynb #c2
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -107,7 +108,9 @@ def _places(frame: pl.DataFrame, digits: int) -> dict[str, int]:
         values, one = [*published, *others[0], *others[1]], cells.select('metric', plus='kind').with_columns(pl.col('plus') == 'plus_minus')
         metrics[column] = one.row(0) if one.n_unique() == 1 and one['metric'][0] else column
         whole = all(value == round(value) for value in values if abs(value) != float('inf')) and max(map(abs, values), default=0) > 1
-        places[column] = 0 if whole else max([digits, *(min(4, len(f'{value:.10g}'.partition('.')[2])) for value in published)])
+        shares = all(abs(value) <= 1 for value in values if value == value)  # in percent there would be more
+        least = max(digits, 3 if set(cells['kind']) == {'p'} else 2) if shares else digits
+        places[column] = 0 if whole else max([least, *(min(4, len(f'{value:.10g}'.partition('.')[2])) for value in published)])
         printed[metrics[column]] = max(places[column], printed.get(metrics[column], 0))
     return {column: number and printed[metrics[column]] for column, number in places.items()}
 
@@ -116,7 +119,7 @@ def _mark(difference: float, p: float|None) -> str:
     "Of a cell that was compared: no p is the best row's, a small one with a difference below 0 is of a row behind it."
     return '▲' if p is None else '*' if p < SIGNIFICANT and difference < 0 else ''
 
-def _interval(low: str, high: str) -> str: return f'[{low}, {high}]' if low and high else ''
+def _interval(low: str, high: str) -> str: return f'[{low}, {high}]' if low and high and low != high else ''
 
 def _mixed(frame: pl.DataFrame) -> set[str]:
     "Columns whose numbers beside the printed ones have more than one status."
@@ -136,11 +139,13 @@ def _differences(within: pl.DataFrame, places: dict[str, int]) -> dict[tuple[str
 def _entries(frame: pl.DataFrame, within: pl.DataFrame, digits: int) -> dict[tuple[str, str], _Entry]:
     places, mixed, entries = _places(frame, digits), _mixed(frame), {}
     marks = {(row, column): _mark(difference, p) for row, column, _, difference, p in marks_of(within).iter_rows()}
+    level = Counter(column for _, column, _, difference, _ in marks_of(within).iter_rows() if difference == 0)
+    marks |= {place: '' for place, mark in marks.items() if mark == '▲' and level[place[1]] > 1}  # of several best ones none is marked
     over = _differences(within, places)
     for cell in frame.iter_rows(named=True):
         place, digits = (cell['row'], cell['column']), places[cell['column']]
         *numbers, low, high = (_number(cell[name], digits) for name in ('published', 'recomputed', 'measured', 'low', 'high'))
-        status = cell['status'] if cell['column'] in mixed and cell['status'] in NAMED_STATUSES else ''
+        status = cell['status'] if any(numbers) and cell['column'] in mixed and cell['status'] in NAMED_STATUSES else ''
         entries[place] = _Entry(*numbers, _interval(low, high), cell['n'], cell['unparsed'] or 0, cell['forced'] or 0, over.get(place, ''),
                                 status, cell['status'] == 'finding', marks.get(place, ''))
     return entries

@@ -26,7 +26,7 @@ from ...grounding.responses import ALL_RESPONSES, labelled_responses
 from ...grounding.scores import EVERY_JUDGE, judgements_of
 from ...measures.baselines import class_counts, compare_with_baselines, majority_class
 from ...reports.baseline_rows import BASELINE_ROW, BEST_BASELINE
-from ...reports.exhibits import find_exhibits, headline, make_cells
+from ...reports.exhibits import FEW, find_exhibits, headline, make_cells
 from ...reports.plots import COMPARISON
 from ...runs.plan import Done, Entry, Plan, Rows, Step
 from ..base import check_temperature, check_whole_number
@@ -349,13 +349,13 @@ def _once(cells: list[dict]) -> list[dict]:
     return list({(cell['row'], cell['column'], cell.get('kind')): cell for cell in cells}.values())
 
 def agreement_cells(pairs: pl.DataFrame, few: bool = False) -> list[dict]:  # of JUDGE_PAIRS
-    "How often two judges agree, and Cohen's κ, for which chance is the baseline."
+    "How often two judges agree, and Cohen's κ on `FEW` responses or more, for which chance is the baseline."
     cells = []
     for row in pairs.iter_rows(named=True):
         name = f'{row["first"]} and {row["second"]}' + ' (few)'*few
         base = {'row': name, 'n': row['n'], 'status': 'measured', 'unparsed': row['unread'] or None}
         if row['agreement'] is not None: cells.append(base | {'column': 'Same verdict (%)', 'measured': 100*row['agreement']})
-        if row['kappa'] is not None:
+        if row['kappa'] is not None and row['n'] >= FEW:
             cells.append(base | {'column': KAPPA, 'measured': row['kappa'], 'low': row['low'], 'high': row['high']})
             chance = {'row': f'{BASELINE_ROW}chance', 'method': 'chance', 'status': 'baseline', 'unparsed': None}
             cells.append(base | chance | {'column': KAPPA, 'measured': 0.0})

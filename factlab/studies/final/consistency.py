@@ -233,7 +233,7 @@ def consistency_chart(
     constant = scores.filter(pl.col('column') == pl.format('Binarized {}', 'panel'), series=ALWAYS).with_columns(series=pl.lit('Binarized'))
     shown = scores.filter(pl.col('series').is_in([*VERDICT_KINDS, FORCED_KIND]))
     frame = pl.DataFrame({'panel': ['Precision', 'Recall', 'F1']}).join(pl.concat([shown, constant]), on='panel', maintain_order='left')
-    return comparison_chart(frame.select(*COMPARISON.columns), 'Does listing errors find more bad summaries than asking yes or no?',
+    return comparison_chart(frame.select(*COMPARISON.columns), 'How well do a yes-or-no question and a list of errors tell bad summaries?',
                             of='summaries', interval='95 % bootstrap interval by summary', note=_unread_note(frame.filter(panel='F1')))
 
 # %% ../../../nbs/19_studies/01_final/05_consistency.ipynb #cfbee535

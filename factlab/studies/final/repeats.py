@@ -112,8 +112,8 @@ def run_cells(
         fewest = min(part[metric].count() for metric in METRIC_TITLES)
         for metric, title in METRIC_TITLES.items():
             mean, = run_means(part.drop_nulls(metric), metric).to_dicts()
-            cells.append(facts | {'column': f'{model} {title}', 'metric': title, 'measured': mean['mean'], 'low': mean['low'],
-                                  'high': mean['high']})
+            cells.append(facts | {'column': f'{model} {title}', 'metric': title, 'measured': mean['mean'],
+                                  'low': mean['low'] and max(0., mean['low']), 'high': mean['high'] and min(1., mean['high'])})
             cells.append(facts | {'column': f'{model} ±{title}', 'metric': title, 'kind': 'plus_minus', 'measured': mean['plus_minus'],
                                   'unparsed': None, 'forced': None})
         if fewest < runs[model]: cells.append(row_of(method) | {'status': 'measured'} | _runs(model, fewest))

@@ -244,12 +244,12 @@ def recall_chart(
     title: str,  # the question that the chart answers
     note: str|None = None,
 ) -> 'alt.LayerChart':
-    "R@k over k: a line for each system and baseline, named at its end, its 95 % interval as a band; printed points hollow."
+    "Recall at k over k: a line for each system and baseline, named at its end, its 95 % interval as a band; printed points hollow."
     printed = published_cells('oasis/tablec1').filter(pl.col('method').is_in(['E5-base', 'E5-base without fine-tuning']))
     recalls = recalls.with_columns(series=pl.when('baseline').then(pl.lit(BASELINE_ROW) + pl.col('name')).otherwise('name'))
     status = pl.when('baseline').then(pl.lit('baseline'))
     curves = pl.concat([recalls.select('series', x=pl.col('k').cast(pl.Float64), measured='score', status=status),
                         printed.select(series='row', x=pl.lit(PRINTED_K), published='published')], how='diagonal')
-    chart = curve_chart(curves, title, 'k: passages retrieved', 'R@k', note=note, domain=(0, 1), ends=True)
+    chart = curve_chart(curves, title, 'k: passages retrieved', 'recall at k', note=note, domain=(0, 1), ends=True)
     names, trivial = (frame['series'].unique(maintain_order=True).to_list() for frame in (curves, curves.filter(status='baseline')))
     return with_bands(chart, recalls.select('low', 'high', 'series', x='k'), names, trivial, legend=False)
