@@ -108,7 +108,7 @@ def _panes(shown: Shown) -> Panes:
     number = shown.part.number if shown.part else None
     lost = f'error {number} could not be placed by its words' if number and not any(mark.number == number for mark in shown.marks) else ''
     near = shown.near()
-    source = pane_html('Source', f'marked: evidence for error {number}' if near else '', shown.row['text'], near)
+    source = pane_html('Source', f'marked: the sentences nearest to error {number}' if near else '', shown.row['text'], near)
     return Panes(pane_html('Summary', lost, shown.row['summary'], shown.marks, number), source,
                  note=links_html(shown.parts, shown.blind))
 

@@ -237,7 +237,7 @@ def sample_judged(
     return judged_responses(responses, _JUDGED_BY.frame(verdicts), sample, 'word-rules')
 
 # %% ../../nbs/20_workbench/13_responses.ipynb #49ebf6d1
-SENTENCE_KINDS = {'grounded': '✓ grounded', 'ungrounded': '✗ not grounded', 'disputed': '≠ judges differ',
+SENTENCE_KINDS = {'grounded': '✓ supported', 'ungrounded': '✗ not supported', 'disputed': '≠ judges differ',
                   'unread': '‡ unreadable',
                   'unlabelled': '– no label'}
 

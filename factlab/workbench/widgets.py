@@ -44,9 +44,11 @@ def _colours() -> str:
 STYLE = '<style>' + (assets_dir('workbench')/'style.css').read_text(encoding='utf-8') + _colours() + '</style>'
 
 # %% ../../nbs/20_workbench/01_widgets.ipynb #c4b
+_SHOWN_AS = {'unsupported': 'not in the evidence', 'contradictory': 'contradicted', 'no_rad': 'needs no support'}  # FACTS' own labels
+
 def label_text(name: str) -> str:
     "A stored name, such as that of a label, as it is displayed."
-    return drawable(name.replace('_', ' '))
+    return drawable(_SHOWN_AS.get(name, name.replace('_', ' ')))
 
 def html_widget(content: str = '') -> widgets.HTML:
     "An HTML widget as wide as its place; the content must be escaped already."

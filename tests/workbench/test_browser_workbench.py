@@ -237,7 +237,7 @@ def read_responses(bench: Bench, opened: Opened, labels: Path) -> None:
     bench.see('/one_error')
     opened.settle()
     card = bench.out.locator('.card.on').first  # it opens where the judges differ
-    assert '≠ judges differ' in card.inner_text() and 'unsupported: 1 strict · words' in card.inner_text()
+    assert '≠ judges differ' in card.inner_text() and 'not in the evidence: 1 strict · words' in card.inner_text()
     passages = bench.out.locator('.passages')
     assert 'Passages for sentence' in passages.inner_text() and passages.locator('mark').count() >= 1
     assert bench.out.locator('mark.c4.e2.on').count() >= 1  # the sentence in the response, as one that judges dispute
@@ -245,7 +245,7 @@ def read_responses(bench: Bench, opened: Opened, labels: Path) -> None:
     bench.out.locator('.card').last.click()
     opened.wait_for(lambda: passages.inner_text() != chosen, 'the passages of another sentence')
     bench.type('3')
-    bench.see('Saved: contradictory for')
+    bench.see('Saved: contradicted for')
     bench.type('1')
     bench.see('Saved: supported for')
     assert LabelFile(labels).labels()['label'].to_list().count('contradictory') == 1
