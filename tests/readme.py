@@ -52,6 +52,7 @@ def run_snippets(text: str) -> int:
         shell = [line for block in re.findall(r'^```sh\n(.*?)^```', text, re.DOTALL | re.MULTILINE) for line in block.splitlines()]
         looks = r'factlab (examples|check|verify|data (list|show|path)|runs list|store|audit|published|reproduce .*--dry-run)'
         looking = [line for line in shell if re.match(looks, line)]
+        looking += re.findall(r'^\|[^|]*\| `(factlab (?:score|compare|judge) [^`]*)` \|', text, re.MULTILINE)  # of the table of questions
         for line in looking: subprocess.run(['bash', '-c', line], cwd=home, env=environment, check=True)
     return len(looking)
 

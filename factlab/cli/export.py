@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from .output import add_command
+from .own_results import add_same_labels
 from ..core.core import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _export_cells(cells: 'pl.DataFrame', title: str, manifest: dict, to: str, ou
 def _export_run(arguments: argparse.Namespace, out: 'Path') -> 'tuple[list[Path], list[str]]':
     from factlab.core.core import write_text
     from factlab.reports.exports import json_text, write_eee
-    from factlab.reports.own_files import read_mapping, read_noted
+    from factlab.reports.own_files import mapped_labels, read_mapping, read_noted, read_same
     from factlab.reports.run_exports import eee_of_run, inspect_log, label_studio_tasks, plain_frame, public_frame, run_card, run_rows
     from factlab.runs.runs import load_run
     run, to, names = load_run(arguments.what), arguments.to, read_mapping(arguments.columns, ('id', 'predicted', 'gold'))
@@ -83,6 +84,10 @@ def _export_run(arguments: argparse.Namespace, out: 'Path') -> 'tuple[list[Path]
         return _table(plain_frame(rows) if to == 'csv' else rows, to, out), []
     mapped = {name: names[name] for name in names if name != 'predicted'}
     data, read, *_ = read_noted(arguments.data, ['id'], mapped) if arguments.data else (None, (), ())
+    if arguments.same_labels and data is None: raise UsageError('--same-labels is of the labels of --data')
+    if data is not None:
+        found, told = mapped_labels({arguments.data: data}, read_same(arguments.same_labels), ('gold',))
+        data, read = found[arguments.data], (*read, *told)
     given = run_rows(run, data, names.get('predicted'))
     notes = [*read, *given.notes]
     if to == 'inspect': return [write_text(out, json_text(inspect_log(given)))], notes
@@ -117,3 +122,4 @@ def add_export(commands) -> None:
     add('--out', dest='path', required=True, metavar='PATH', help='a file, or the folder of eee and hub-card')
     add('--data', metavar='FILE', help="of a run: its data, with id, and gold and texts where there are; eee needs gold")
     add('--columns', metavar='NAME=THEIRS', help='which columns are id and gold of the data, and predicted of the run')
+    add_same_labels(parser)

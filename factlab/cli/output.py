@@ -97,7 +97,8 @@ def write_check(
     if (form := check_form(path)) == '.html':
         from factlab.workbench.check_page import check_html
         return give_text(check_html(checked), path)
-    units = checked.units
+    of_text = checked.texts.select('id', text_verdict='verdict', text_reason='reason')  # a text without units has a row of its own
+    units = checked.units.join(of_text, on='id', how='full', coalesce=True, maintain_order='left_right')
     writers: dict[str|None, Callable] = {'.csv': units.write_csv, '.jsonl': units.write_ndjson, '.parquet': units.write_parquet}
     with replacing(os.path.expanduser(path)) as beside: writers[form](beside)
     print(path)

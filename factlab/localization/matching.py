@@ -20,7 +20,7 @@ from ..core.registry import Option, load_named, read_options
 from ..data.datasets import load_sample
 from .methods import PREDICTIONS
 from .offline_judge import OfflineJudge, assign, residual_cosine
-from ..models.asking import ask_prompt, read_response
+from ..models.asking import ask_prompt, given_answers, read_response
 from ..models.encoder import Encoder
 from ..models.interface import Model, Response, load_model
 from ..models.prompts import Prompt, format_lettered, parse_matching
@@ -181,12 +181,13 @@ def load_judge(
 # %% ../../nbs/09_localization/02_matching.ipynb #c24
 def match_predictions(
     rows: pl.DataFrame,         # columns id, summary, gold
-    predictions: pl.DataFrame,  # schema PREDICTIONS, the same ids
+    predictions: pl.DataFrame,  # schema PREDICTIONS, or id and predicted of any tool, the same ids
     judge: MatchingJudge,
     store: StoreChoice = None,
 ) -> pl.DataFrame:  # schema MATCHES, in the order of the rows
     "Match every readable row's predictions with its gold descriptions. Raises `UsageError` when ids do not agree."
-    both = rows.select('id', 'summary', 'gold').join(PREDICTIONS.check(predictions), on='id', how='left', maintain_order='left')
+    both = rows.select('id', 'summary', 'gold').join(
+        given_answers(PREDICTIONS, predictions, 'predicted', 'the predictions'), on='id', how='left', maintain_order='left')
     lost = both.filter(pl.col('status').is_null())['id'].to_list()
     if lost: raise UsageError(f'{len(lost)} rows have no predictions (the first is {lost[0]!r}): predict for the same rows that are scored')
     if rows['gold'].null_count(): raise UsageError('these rows have no gold descriptions: a score needs labelled data (column gold)')

@@ -170,10 +170,12 @@ def compare_systems(
     answers: pl.DataFrame,
     system: str = 'system',
     example: str = 'id',
-    correct: str = 'correct',  # Boolean column; null where unparsed
+    correct: str = 'correct',  # Boolean column, null where unparsed; or columns predicted and gold in its place
     **options,  # as for `compare_pairs`: method, level, unparsed
 ) -> pl.DataFrame:  # SYSTEM_PAIRS
     "`compare_pairs` of the systems in a frame, aligned by id as `outcomes` does. Raises `UsageError` when the examples differ."
+    if correct not in answers.columns and {'predicted', 'gold'} <= {*answers.columns}:
+        answers = answers.with_columns((pl.col('predicted') == pl.col('gold')).alias(correct))
     found = outcomes(answers, system, example, correct)
     return compare_pairs(found.systems, found.correct, **options)
 

@@ -24,6 +24,7 @@ from ..measures.baselines import best_cut, class_counts, compare_with_baselines,
 from ..measures.metrics import harmonic
 from ..measures.stats import cluster_numbers, proportion_bounds
 from .labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, UNNAMED, check_mixed
+from ..models.asking import given_answers
 from ..text.words import content_overlap
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #093b2414
@@ -32,14 +33,15 @@ ANSWERS = (*LABELS, UNNAMED, UNPARSED)
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #8c3058b1
 def joined_answers(
-    rows: pl.DataFrame,         # id, document, summary, label
-    predictions: pl.DataFrame,  # MIXED_PREDICTIONS, one for each row
+    rows: pl.DataFrame,         # id, label
+    predictions: pl.DataFrame,  # MIXED_PREDICTIONS, or id and predicted of any tool, one for each row
     name: str = 'the method',   # for messages
 ) -> pl.DataFrame:  # label, answer (one of ANSWERS), in the order of the rows
     "What was answered to each row. Raises `DataError` on rows without labels, and on predictions that are not one for each row."
+    rows = rows.with_columns(pl.lit('').alias(name) for name in ('document', 'summary') if name not in rows.columns)
     if 'label' not in rows.columns or check_mixed(rows)['label'].null_count():
         raise DataError('scores need a label of every row: leave rows without one out, and say how many')
-    predictions = MIXED_PREDICTIONS.check(predictions, f'the predictions of {name}')
+    predictions = given_answers(MIXED_PREDICTIONS, predictions, 'label', f'the predictions of {name}')
     if twice := predictions.filter(pl.col('id').is_duplicated())['id'].to_list():
         raise DataError(f'{name} has two predictions for {twice[0]!r}: choose one repeat')
     if lacking := sorted(set(rows['id']) ^ set(predictions['id'])):
@@ -145,8 +147,8 @@ def cluster_numbers_of(
 
 # %% ../../nbs/11_mixed_context/02_scores.ipynb #87bd7fc5
 def label_scores(
-    rows: pl.DataFrame,  # MIXED, with labels
-    predictions: Mapping[str, pl.DataFrame],  # MIXED_PREDICTIONS on these rows, by method
+    rows: pl.DataFrame,  # MIXED with labels, or id and gold
+    predictions: Mapping[str, pl.DataFrame],  # MIXED_PREDICTIONS on these rows, or id and predicted, by method
     *,
     resamples: int = 10_000,
     seed: int = 0,
@@ -156,6 +158,7 @@ def label_scores(
     Unparsed answers, the fourth combination and labels that no row has are errors of the class that was right. `paper …` are the
     averages as FHSumBench prints them (Tables 1 and 2). Raises `DataError` on rows without labels, unknown labels, and
     predictions that are not one for each row."""
+    if 'label' not in rows.columns: rows = rows.rename({'gold': 'label'}, strict=False)
     cells = _all_cells(rows, predictions)
     stacked, groups = np.stack(list(cells.values())), cluster_numbers_of(rows)
     labels = np.array([name in set(rows['label']) for name in LABELS])

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['RETRY_NOTE', 'ANSWERS', 'VERDICTS', 'read_response', 'ask_prompt', 'RetryPrompt', 'list_schema', 'read_items',
-           'ask_again', 'ask_lists', 'answer_schema', 'answers_frame']
+           'ask_again', 'ask_lists', 'answer_schema', 'given_answers', 'answers_frame']
 
 # %% ../../nbs/04_models/05_asking.ipynb #c2
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ..core.core import Schema, canonical_json
+from ..core.core import DataError, Schema, canonical_json
 from .interface import Message, Model, Request, Response, answer_tokens, ask
 from .prompts import Parsed, Prompt, parse_json_object, split_thinking
 from ..store.answers import StoreChoice
@@ -145,6 +145,21 @@ def answer_schema(
     return Schema(name, dict([*columns[:3], (value, dtype), *columns[3:]]))
 
 VERDICTS = answer_schema('verdicts', 'inconsistent', pl.Boolean)
+
+def given_answers(
+    schema: Schema,  # of a method's answers
+    given: pl.DataFrame,  # of such a method; or of any tool: id, and the method's own column or `predicted`
+    value: str,  # the method's own column
+    place: str = 'the frame',  # for messages
+) -> pl.DataFrame:  # with this schema
+    "Answers of any tool as a method's: `ok` where there is a prediction. Raises `DataError` as `Schema.check`."
+    if 'status' in given.columns or 'id' not in given.columns: return schema.check(given, place)
+    if value not in given.columns: given = given.rename({'predicted': value}, strict=False)
+    if value not in given.columns: raise DataError(f'{place} has no column {value} or predicted; found {", ".join(given.columns)}')
+    said = pl.when(pl.col(value).is_null()).then(pl.lit('unparsed')).otherwise(pl.lit('ok'))
+    rest = {name: pl.lit('' if dtype == pl.String else 0 if dtype == pl.Int64 else None, dtype)
+            for name, dtype in schema.columns.items() if name not in given.columns}
+    return schema.check(given.with_columns(**rest | {'status': said}), place)
 
 # %% ../../nbs/04_models/05_asking.ipynb #c18
 def answers_frame(

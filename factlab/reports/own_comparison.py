@@ -9,6 +9,7 @@ __all__ = ['Statistic', 'LARGE', 'DISTINCT', 'FEWEST', 'PAIR_COLUMNS', 'POWER', 
            'compared_labels', 'check_shared_labels', 'compare_results', 'told_columns']
 
 # %% ../../nbs/16_reports/11_own_comparison.ipynb #oc2
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -368,7 +369,7 @@ def check_shared_labels(gold: pl.Series, said: Mapping[str, pl.Series]) -> None:
         found = column.drop_nulls().unique().sort().to_list()
         if found and not known & set(found):
             raise DataError(f'{name.rstrip(chr(0))}: no label is one of gold: {found[:5]} and {sorted(known)[:5]}. Write them '
-                            f'alike, or say --same-labels {found[0]}={sorted(known)[0]} or the like')
+                            f'alike, or say --same-labels {shlex.quote(f"{found[0]}={sorted(known)[0]}")} or the like')
 
 def _label_outcomes(classes: list[str], most: str, gold: pl.Series, metric: str|None) -> Callable[[pl.DataFrame], np.ndarray]:
     often = np.array([(gold == name).mean() for name in classes])

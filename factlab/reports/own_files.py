@@ -13,6 +13,7 @@ import csv
 import html
 import json
 import re
+import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from ..core.glossary import tooltip
 from ..core.registry import nearest
 from ..data.datasets import frame_fields, normal_frame, read_frame, with_fields
 from ..data.others_files import CHOOSE, others_form, read_others
+from ..data.registry import entries
 from ..error_analysis.queues import read_people
 from ..error_analysis.schemes import decide
 from .reproduce import plain_table
@@ -109,6 +111,8 @@ def read_noted(
     verdicts: bool = False,  # of another tool's file: is what its scorer said the prediction?
 ) -> Noted:  # with all of the file's columns; keys as text
     "Results from a file. Raises `DataError` for columns that are missing, rows without an id, and ids that come twice."
+    if not Path(path).exists() and str(path) in entries():
+        raise UsageError(f'{path} is a data set of factlab, and a file is expected: factlab data path {path} says where its files are')
     frame, notes, taken, own = _any_tools(path, names, spans, verdicts)
     if missing := [name for name in required if name not in frame.columns]:
         told = f' ({"; ".join(notes)})' if notes else ''
@@ -269,7 +273,7 @@ def same_labels(
             told = '; '.join(f'{each!r} in ' + ', '.join(f'{n} row{"s"*(n > 1)} of {of.rstrip(chr(0))}' for n, of in where)
                              for each, where in rows.items())
             raise DataError(f'{other!r} and {label!r} differ in spelling alone ({told}): write them alike, or say --same-labels '
-                            f'{other}={label}')
+                            + shlex.quote(f'{other}={label}'))
     return dict(columns)
 
 # %% ../../nbs/16_reports/10_own_files.ipynb #sl2
@@ -460,14 +464,16 @@ def markdown_report(report: OwnReport) -> str:
     return '\n\n'.join(parts) + '\n'
 
 def latex_report(report: OwnReport) -> str:
-    "The tables in LaTeX, for a document that loads booktabs; the notes as comments."
-    def comment(text: str) -> str: return '% ' + drawable(text).replace('\n', ' ')
-    parts = [comment(f'{report.title}; \\usepackage{{booktabs}}')]
+    "The tables in LaTeX, for a document that loads booktabs; the notes stand under the first."
+    notes = [r'\par\smallskip', rf'\parbox{{\linewidth}}{{\footnotesize {" ".join(latex_text(note) + "." for note in report.notes)}}}']
+    parts = [rf'% {drawable(report.title)}; \usepackage{{booktabs}}'.replace('\n', ' ')]
     for heading, frame in report.tables.items():
         if not frame.height: continue
         names, rows, numbers = _headed(frame)
+        below, label = notes if report.notes and len(parts) == 1 else [], re.sub(r'[^a-z0-9]+', '-', heading.lower()).strip('-')
         head, *body = [('{}'*row[0].startswith('[')) + ' & '.join(map(latex_text, row)) + r' \\' for row in (names, *rows)]
         columns = ''.join('r' if number else 'l' for number in numbers)
-        parts.append('\n'.join([r'\begin{table}', r'\centering', rf'\caption{{{latex_text(heading)}}}', rf'\begin{{tabular}}{{{columns}}}',
-                                r'\toprule', head, r'\midrule', *body, r'\bottomrule', r'\end{tabular}', r'\end{table}']))
-    return '\n\n'.join([*parts, '\n'.join(map(comment, report.notes))]).rstrip() + '\n'
+        parts.append('\n'.join([r'\begin{table}', r'\centering', rf'\caption{{{latex_text(f"{report.title}: {heading}")}}}',
+                                rf'\label{{tab:{label}}}', rf'\begin{{tabular}}{{{columns}}}', r'\toprule', head, r'\midrule', *body,
+                                r'\bottomrule', r'\end{tabular}', *below, r'\end{table}']))
+    return '\n\n'.join(parts) + '\n'

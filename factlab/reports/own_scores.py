@@ -219,6 +219,8 @@ def score_labels(
     if metric == 'accuracy' and len(frames) > 1: pairs = _by_rows(frames, groups, level, resamples, seed)
     unread = [found.patterns[f'said {at}'].null_count() for at in range(len(frames))]
     scores = scores.with_columns(pl.Series('missing', [*unread, *[None]*len(found.baselines)], pl.Int64))
+    strange = [int((~found.patterns[f'said {at}'].drop_nulls().is_in(classes)).sum()) for at in range(len(frames))]
+    if any(strange): scores = scores.with_columns(pl.Series('unknown', [*strange, *[None]*len(found.baselines)], pl.Int64))
     tables = {'scores': scores, 'by class': class_table([*frames], classes, units, level, resamples, seed), 'pairs': pairs}
     read = {name: frame.with_columns(predicted=pl.when(found.patterns[f'said {at}'].is_not_null()).then('predicted'))
             for at, (name, frame) in enumerate(frames.items())}

@@ -2,6 +2,8 @@ from .asked_verifier import AskedVerifier as AskedVerifier
 from .asked_verifier import CheckerForm as CheckerForm
 from .asked_verifier import CosineVerifier as CosineVerifier
 from .asked_verifier import read_form as read_form
+from .checking import Checked as Checked
+from .checking import check as check
 from .extraction import Extractor as Extractor
 from .extraction import ModelExtractor as ModelExtractor
 from .extraction import SentenceExtractor as SentenceExtractor

@@ -30,7 +30,8 @@ def known_accuracy(
     rows = json.loads((assets_dir('verification')/'checking.json').read_text(encoding='utf-8'))
     said = [f'{row["wrong ones found"]:.0%} of {row["wrong"]} wrong and {row["right ones passed"]:.0%} of '
             f'{row["sentences"] - row["wrong"]} right sentences of {_SETS[row["set"]]} (balanced accuracy '
-            f'{row["balanced accuracy"][0]:.2f}, best baseline without a model {row["of it"][0]:.2f})' for row in rows]
+            f'{row["balanced accuracy"][0]:.2f}, '
+            '{:+.2f} [{:.2f}, {:.2f}] over the best baseline without a model)'.format(*row['difference']) for row in rows]
     return (f'Where the truth is known, this method tells {"; ".join(said)}. What it often does not see: '
             f'{OVERLOOKED}.')
 

@@ -127,7 +127,7 @@ def check_by(
     verifier = load_verifier(verifier)
     if by == 'span' and not hasattr(verifier, 'spans'):
         raise UsageError(f'the verifier {verifier.name!r} marks no spans, it says one thing of a sentence as a whole: check by sentence, '
-                         'or name a token classifier, as spans:KRLabsOrg/lettucedetect-base-modernbert-en-v1')
+                         'or name a token classifier, as spans:KRLabsOrg/lettucedect-base-modernbert-en-v1')
     return verifier
 
 def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:

@@ -187,6 +187,15 @@ def scored(path: Path, data: Path, capsys) -> dict:
     return {name: value for name, value in row.items() if name != 'system'}
 
 
+def test_labels_of_another_spelling_are_mapped(run, data, tmp_path, capsys):
+    gold = pl.read_csv(data).with_columns(pl.col('gold').cast(pl.String).replace({'true': 'faithful', 'false': 'unfaithful'}))
+    gold.write_csv(tmp_path/'spelled.csv')
+    given = ['export', run.id[:-2], '--to', 'inspect', '--data', str(tmp_path/'spelled.csv'), '--out', str(tmp_path/'log.json')]
+    assert main([*given, '--same-labels', 'faithful=true,unfaithful=false']) == 0, capsys.readouterr().err
+    assert "'faithful' of" in capsys.readouterr().out
+    assert main(['export', run.id[:-2], '--to', 'inspect', '--out', str(tmp_path/'l.json'), '--same-labels', 'a=b']) == 2
+
+
 def test_what_is_read_again_has_the_same_score(run, data, tmp_path, capsys):
     pl.DataFrame({'id': [row[0] for row in ROWS], 'predicted': [row[3] for row in ROWS]}).write_csv(tmp_path/'own.csv')
     own = scored(tmp_path/'own.csv', data, capsys)

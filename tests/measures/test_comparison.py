@@ -130,6 +130,13 @@ def test_outcomes_are_aligned_by_id():
     assert np.isnan(unknown.correct).all() and outcomes(frame.clear()).correct.shape == (0, 0)
 
 
+def test_predictions_and_gold_say_which_are_right():
+    said = pl.DataFrame({'system': ['a']*4 + ['b']*4, 'id': [*'wxyz']*2, 'gold': [*'ynny']*2,
+                         'predicted': ['y', 'n', 'y', None, 'y', 'y', 'y', 'y']})
+    right = said.select('system', 'id', correct=pl.col('predicted') == pl.col('gold'))
+    assert compare_systems(said).equals(compare_systems(right)) and compare_systems(said)['n'].to_list() == [3]
+
+
 def test_unaligned_answers_are_refused():
     frame = answers()
     with pytest.raises(UsageError, match="'y' lacks 1 of 30, the first is 'e7'"):

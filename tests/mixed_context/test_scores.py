@@ -178,3 +178,11 @@ def test_counts_tell_what_the_document_lacks():
     assert fitted_labels('counts', rows, rows) == rows['label'].to_list()
     both = rows.with_columns(document=pl.lit('Bo spoke of 13 mills.'))
     assert fitted_labels('counts', rows, both) != rows['label'].to_list()  # unlike the words of the summary
+
+
+def test_an_id_and_a_prediction_of_any_tool_are_enough():
+    truth, answers = [FACTUAL, NON_FACTUAL, NONE, NONE], [FACTUAL, NONE, NONE, UNPARSED]
+    rows = rows_of(truth)
+    plain = {'m': pl.DataFrame({'id': rows['id'], 'predicted': [None if answer == UNPARSED else answer for answer in answers]})}
+    assert label_scores(rows.select('id', gold='label'), plain, **FEW).equals(label_scores(rows, {'m': said(answers)}, **FEW))
+    with pytest.raises(DataError, match='no column label or predicted'): label_scores(rows, {'m': rows.select('id')}, **FEW)

@@ -219,6 +219,16 @@ def test_what_the_files_lack_is_named():
     with pytest.raises(DataError, match='macro f1 is of labels'): compare_results(scores, metric='macro f1')
 
 
+def test_a_remedy_can_be_pasted():
+    import shlex
+    files = labelled(np.random.default_rng(8), 20, (.9, .6), ('not supported', 'supported'))
+    other = pl.col('predicted').replace('not supported', 'Not Supported')
+    odd = {name: frame.with_columns(predicted=other) for name, frame in files.items()}
+    with pytest.raises(DataError) as told: compare_results(odd)
+    words = shlex.split(str(told.value).partition('--same-labels ')[2])
+    assert words[0] in ('Not Supported=not supported', 'not supported=Not Supported')
+
+
 def test_lower_is_better_is_told_and_is_for_scores_alone():
     numbers = scored(np.random.default_rng(2), 20, (0, 1))
     found = compare_results(numbers, lower=True, **FEW)

@@ -112,6 +112,19 @@ def test_words_for_nothing_in_gold_are_told():
     assert not any('in gold: read as' in note for note in score_labels(gold, said, **FEW).notes)
 
 
+def test_labels_that_gold_lacks_stand_in_a_column():
+    gold, said = labelled(np.random.default_rng(1), 40, ['no', 'yes'])
+    strange = pl.when(pl.int_range(40) < 3).then(pl.lit('I cannot say')).otherwise('predicted')
+    odd = said | {'s1': said['s1'].with_columns(predicted=strange)}
+    assert score_labels(gold, odd, **FEW).tables['scores']['unknown'].to_list()[:2] == [0, 3]
+    assert 'unknown' not in score_labels(gold, said, **FEW).tables['scores'].columns
+
+
+def test_a_known_data_set_is_no_file(capsys):
+    with pytest.raises(UsageError, match='factlab data path final'):
+        run_command(parser(), ['score', 'labels', '--data', 'final', '--predictions', 'a.csv'])
+
+
 def test_one_id_has_one_text():
     spans = pl.DataFrame({'id': ['t1', 't1'], 'text': ['The mayor left.', 'A mayor left.'], 'start': [0, 2], 'end': [3, 7]})
     with pytest.raises(DataError, match="1 ids have several texts in text, as 't1'"): score_spans(spans, {'s': spans.drop('text')})

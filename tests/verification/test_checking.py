@@ -192,7 +192,15 @@ def test_results_as_files(file, tmp_path, capsys, kind):
     assert said.startswith(str(out)) and out.stat().st_size
     if kind in ('csv', 'jsonl', 'parquet'):
         frame = {'csv': pl.read_csv, 'jsonl': pl.read_ndjson, 'parquet': pl.read_parquet}[kind](out)
-        assert frame.height == 3 and frame.columns == list(UNITS.columns)
+        assert frame.height == 3 and frame.columns == [*UNITS.columns, 'text_verdict', 'text_reason']
+        assert frame['text_verdict'].n_unique() <= 2 and frame['text_verdict'].null_count() == 0
+
+
+def test_a_text_without_a_sentence_has_a_row(tmp_path, capsys):
+    pl.DataFrame({'id': ['a', 'b'], 'text': [SOURCE]*2, 'summary': ['The bridge was built in 1887.', '']}).write_csv(tmp_path/'two.csv')
+    assert main(['check', str(tmp_path/'two.csv'), '--verifier', 'cosine', '--out', str(tmp_path/'out.csv')]) == 0
+    found = {row['id']: row for row in pl.read_csv(tmp_path/'out.csv').to_dicts()}
+    assert found['b']['text'] is None and found['b']['text_verdict'] == 'undecided' and found['b']['text_reason']
 
 
 def test_exit_codes_and_json(file, capsys):

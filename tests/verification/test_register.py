@@ -1,5 +1,6 @@
 """The register of verifiers: what it holds, what its names stand for, and the forms that came with it, each beside a plain loop."""
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from small_models import save_classifier, save_llama, save_t5, sentence, some_pairs, words_tokenizer
 from tolerance import same_probabilities
 
+import factlab
 from factlab.core.core import ModelError, UsageError
 from factlab.core.registry import entries, read_name, read_options, split_options
 from factlab.models.transformers_backend import ChatFormat
@@ -25,6 +27,12 @@ HHEM = '<pad> Determine if the hypothesis is true given the premise?\n\nPremise:
 
 
 # ---- the register ------------------------------------------------------------------------------------------------------------------
+
+def test_published_names_are_written_alike_wherever_they_stand():
+    package, known = Path(factlab.__file__).parent, {row['model'] for row in ROWS}
+    said = {name for path in package.rglob('*.py') for name in re.findall(r'KRLabsOrg/[\w.-]+', path.read_text(encoding='utf-8'))}
+    assert said and said <= known
+
 
 def test_the_register_holds_what_it_promises():
     frame = VERIFIER_REGISTER.check(verifier_register())

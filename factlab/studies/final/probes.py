@@ -323,6 +323,8 @@ def ptrue_chart(
     bands = alt.Chart(density.drop_nulls('low')).mark_area(opacity=.25).encode(
         x, alt.Y('low:Q', title='density', scale=height), alt.Y2('high:Q'), colour)
     counts += ['band: 95 % at each point, by summary']*(density['low'].count() > 0)
+    known = exact['p_true'].drop_nulls()
+    counts += [f'values from {known.min():.2f} to {known.max():.2f}, drawn by a kernel of 0.06']*(len(known) > 0)
     above = title_of('Did the model know the added facts?', _subtitle(model, *counts, who=who, more=written))
     return alt.layer(bands, curves).properties(width=WIDTH, title=above)
 
@@ -346,7 +348,7 @@ def calibration_chart(
     spread = base.mark_rule().encode(x, alt.Y('low:Q', title='share of facts that are true'), alt.Y2('high:Q'))
     diagonal = alt.Chart(pl.DataFrame({'at': [0., 1.]})).mark_line(strokeDash=[4, 4], color='gray').encode(
         alt.X('at:Q', title='P(True), mean of the bin'), alt.Y('at:Q', title='share of facts that are true'))
-    lines = _subtitle(model, f'n = {read.height} facts in {bins} bins', '95 % Wilson interval', 'dashed: calibrated')
+    lines = _subtitle(model, f'n = {read.height} facts in {table.height} of {bins} bins', '95 % Wilson interval', 'dashed: calibrated')
     return alt.layer(diagonal, spread, marks).properties(width=WIDTH, title=title_of('Can P(True) be taken at its word?', lines))
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c36

@@ -117,6 +117,8 @@ def test_baselines_are_what_the_judge_says_of_them(settings):
     rows, judge = settings.rows().frame, settings.matcher
     def scored(lists) -> float:
         given = answers_frame(PREDICTIONS, rows, [('ok', '', found) for found in lists], [[]]*rows.height)
+        plain = given.select('id', 'predicted')  # as of any tool
+        assert match_predictions(rows, plain, judge, False).equals(match_predictions(rows, given, judge, False))
         return matching_scores(matching_counts(match_predictions(rows, given, judge, False)))['f1'][0]
     assert f1['nothing found'] == 0
     claims = [[f'The text does not say that {as_clause(claim)}.' for claim in clauses(summary)] for summary in rows['summary']]
