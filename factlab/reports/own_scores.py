@@ -308,9 +308,37 @@ def _of_counts(names: Sequence[str], baselines: Mapping[str, np.ndarray], counts
     if units.n < 2: raise DataError(f'{units.n} text: a score with an interval needs two or more')
     return *metric_table(names, [*baselines], units, {'f1': F1, 'precision': PRECISION, 'recall': RECALL}, **options), units
 
-# %% ../../nbs/16_reports/13_own_scores.ipynb #os14
+# %% ../../nbs/16_reports/13_own_scores.ipynb #os14texts
 TEXT_COLUMNS = ('summary', 'text', 'response')  # what spans are of: the first that gold has
 
+def _one_text(gold: pl.DataFrame, name: str) -> None:
+    "Raises `DataError` where one id has two texts."
+    several = gold.drop_nulls(name).group_by('id', maintain_order=True).agg(pl.col(name).n_unique()).filter(pl.col(name) > 1)
+    if several.height: raise DataError(f'gold: {several.height} ids have several texts in {name}, as {several["id"][0]!r}: give each text '
+                                       'an id of its own')
+
+def _lengths(gold: pl.DataFrame) -> pl.DataFrame|None:  # item, length
+    "How long each text is; None where gold has no texts."
+    name = next((name for name in TEXT_COLUMNS if gold.schema.get(name) == pl.String), None)
+    if name is None: return None
+    _one_text(gold, name)
+    length = pl.col(name).str.len_chars().max().fill_null(0).cast(pl.Int64)
+    return gold.group_by(item='id', maintain_order=True).agg(length=length)
+
+def _wide_texts(gold: pl.DataFrame) -> list[str]:
+    "A note where offsets in UTF-16, as JavaScript counts them, would be others."
+    texts = gold[next(name for name in TEXT_COLUMNS if gold.schema.get(name) == pl.String)].unique()
+    wide = texts.str.contains(r'[\x{10000}-\x{10FFFF}]').sum()
+    return [f'{wide} texts have characters that UTF-16 counts twice, as emoji: start and end are read as code points']*bool(wide)
+
+def _whole_texts(gold: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame|None:
+    "Each text as one span of each label; None where gold has no texts."
+    if (lengths := _lengths(gold)) is None: return None
+    texts = lengths.select(id='item', end='length').filter(pl.col('end') > 0)
+    spans = texts.join(pl.DataFrame({'label': [*labels]}, schema={'label': pl.String}), how='cross')
+    return spans.select('id', 'label', start=pl.lit(0, pl.Int64), end='end')
+
+# %% ../../nbs/16_reports/13_own_scores.ipynb #os14
 def score_spans(
     gold: pl.DataFrame,  # id, start, end; optionally label, and text or summary, what spans are of
     predictions: Mapping[str, pl.DataFrame],  # by system: id, start, end; optionally label
@@ -349,33 +377,6 @@ def score_spans(
         tables['agreement, labels aside'] = found.select('system', 'coefficient', 'value', **bounds, n='n')
     notes.append('labels of spans count' if labelled else 'labels of spans do not count: not all files have them')
     return OwnReport(f'spans: {len(said)} file{"s"*(len(said) > 1)} on {ids.height} texts with {true.height} spans', tables, tuple(notes))
-
-def _one_text(gold: pl.DataFrame, name: str) -> None:
-    "Raises `DataError` where one id has two texts."
-    several = gold.drop_nulls(name).group_by('id', maintain_order=True).agg(pl.col(name).n_unique()).filter(pl.col(name) > 1)
-    if several.height: raise DataError(f'gold: {several.height} ids have several texts in {name}, as {several["id"][0]!r}: give each text '
-                                       'an id of its own')
-
-def _lengths(gold: pl.DataFrame) -> pl.DataFrame|None:  # item, length
-    "How long each text is; None where gold has no texts."
-    name = next((name for name in TEXT_COLUMNS if gold.schema.get(name) == pl.String), None)
-    if name is None: return None
-    _one_text(gold, name)
-    length = pl.col(name).str.len_chars().max().fill_null(0).cast(pl.Int64)
-    return gold.group_by(item='id', maintain_order=True).agg(length=length)
-
-def _wide_texts(gold: pl.DataFrame) -> list[str]:
-    "A note where offsets in UTF-16, as JavaScript counts them, would be others."
-    texts = gold[next(name for name in TEXT_COLUMNS if gold.schema.get(name) == pl.String)].unique()
-    wide = texts.str.contains(r'[\x{10000}-\x{10FFFF}]').sum()
-    return [f'{wide} texts have characters that UTF-16 counts twice, as emoji: start and end are read as code points']*bool(wide)
-
-def _whole_texts(gold: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame|None:
-    "Each text as one span of each label; None where gold has no texts."
-    if (lengths := _lengths(gold)) is None: return None
-    texts = lengths.select(id='item', end='length').filter(pl.col('end') > 0)
-    spans = texts.join(pl.DataFrame({'label': [*labels]}, schema={'label': pl.String}), how='cross')
-    return spans.select('id', 'label', start=pl.lit(0, pl.Int64), end='end')
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os16
 def _lists(frame: pl.DataFrame, column: str, place: str) -> pl.DataFrame:  # id, and the column as lists
