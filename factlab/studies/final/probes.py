@@ -324,7 +324,7 @@ def ptrue_chart(
         x, alt.Y('low:Q', title='density', scale=height), alt.Y2('high:Q'), colour)
     counts += ['band: 95 % at each point, by summary']*(density['low'].count() > 0)
     known = exact['p_true'].drop_nulls()
-    counts += [f'values from {known.min():.2f} to {known.max():.2f}, drawn by a kernel of 0.06']*(len(known) > 0)
+    if len(known): counts.append(f'values from {known.min():.2f} to {known.max():.2f}, drawn by a kernel of 0.06')
     above = title_of('Did the model know the added facts?', _subtitle(model, *counts, who=who, more=written))
     return alt.layer(bands, curves).properties(width=WIDTH, title=above)
 

@@ -66,7 +66,7 @@ def test_sentences_stand_first_and_a_ranking_only_where_there_are_two(tmp_path, 
     assert run(*given, '--out', tmp_path/'verdicts.jsonl') == 0
     shown = capsys.readouterr().out
     assert 'mine: ' in shown and 'over the best responder that reads nothing' in shown and 'rank_range' not in shown
-    units = UNITS.check(pl.read_ndjson(tmp_path/'verdicts.jsonl'))
+    units = UNITS.check(pl.read_ndjson(tmp_path/'verdicts.jsonl').drop('text_verdict', 'text_reason'))
     assert [rows[0]['response'][start:end] for start, end in units.select('start', 'end').iter_rows()] == units['text'].to_list()
     seen = units.drop_nulls('evidence')
     places = seen.select('evidence_start', 'evidence_end').iter_rows()
