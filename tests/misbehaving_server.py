@@ -4,13 +4,14 @@
         model = load_model(f'openai:any?base_url={server.url}')
 
 A script takes a `Call` and gives an action; an action is a function that writes to the connection. `server.calls` holds what was asked,
-`server.most_at_once` how many calls were being answered at the same time."""
+`server.most_at_once` how many calls that were `slow` to be answered waited at the same time."""
 import json
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -115,7 +116,7 @@ def drop(after: int = 0) -> Callable:
 def slow(seconds: float, then: Callable|None = None) -> Callable:
     "Wait, then act. Ends early when the server is closed."
     def act(handler, call):
-        handler.server.owner.closing.wait(seconds)
+        with handler.server.owner.waiting(): handler.server.owner.closing.wait(seconds)
         (then or answer())(handler, call)
     return act
 
@@ -268,7 +269,6 @@ class _Handler(BaseHTTPRequestHandler):
         call = owner.note(body, {name.lower(): value for name, value in self.headers.items()})
         try: owner.script(call)(self, call)
         except (BrokenPipeError, ConnectionResetError): self.close_connection = True
-        finally: owner.leave()
 
 
 class _Server(ThreadingHTTPServer):
@@ -301,11 +301,16 @@ class MisbehavingServer:
             call = Call(body, headers, prompt, self._asked[prompt], len(self.calls), time.monotonic())
             self._asked[prompt] += 1
             self.calls.append(call)
-            self.now += 1
-            self.most_at_once = max(self.most_at_once, self.now)
         return call
 
-    def leave(self) -> None:
+    @contextmanager
+    def waiting(self):
+        """One more call that waits to be answered. Its end is counted before its answer is sent: a client that has an answer may ask again
+        before a count that came after it."""
+        with self._lock:
+            self.now += 1
+            self.most_at_once = max(self.most_at_once, self.now)
+        yield
         with self._lock: self.now -= 1
 
     def asked(self, prompt: str) -> int:
