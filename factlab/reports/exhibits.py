@@ -225,15 +225,20 @@ _SHOWN = (*PLACE, 'published', 'recomputed', 'measured', 'n', 'low', 'high', 'un
 
 # %% ../../nbs/16_reports/06_exhibits.ipynb #dffc7e22
 def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
-    """The first cell that `exhibit.headline` describes. Of an exact exhibit it is a recomputed one, a finding before all, and `also` is
-    what was measured under the same description; `counterpart` says whose number the published one is, where it is not of this very row
-    and column; `baseline` is the best baseline of the same column, and `over_baseline` the difference to it."""
+    """The first cell that `exhibit.headline` describes; where its method was not asked for, the first measured one of that metric.
+
+    Of an exact exhibit it is a recomputed one, a finding before all, and `also` is what was measured under the same description;
+    `counterpart` says whose number the published one is, where it is not of this very row and column; `baseline` is the best baseline of
+    the same column, and `over_baseline` the difference to it."""
     fitting = _fitting(cells, exhibit.headline)
+    measured = pl.col('measured').is_not_null()
+    other_method = {*exhibit.headline} == {'method', 'metric'} and fitting.filter(measured).is_empty()
+    if other_method: fitting = _fitting(cells, {'metric': exhibit.headline['metric']}).filter(measured)
     if exhibit.wider:
         read = pl.col('n') - pl.col('unparsed').fill_null(0)
         more = _fitting(cells, exhibit.wider).sort(read, descending=True, nulls_last=True, maintain_order=True)
         sizes = [max(frame.select(read.drop_nulls()).to_series().to_list(), default=0) for frame in (more, fitting)]
-        if sizes[0] >= 2*sizes[1]: fitting = more
+        if more.height and sizes[0] >= 2*sizes[1]: fitting = more
     kinds = [fitting.filter(pl.col(name).is_not_null()) for name in ('recomputed', 'measured')]
     if exhibit.status != 'exact': kinds.reverse()
     if exhibit.status == 'exact' and 'finding' not in fitting['status']:  # what differs from print stands for a result, wherever it is
@@ -241,7 +246,7 @@ def headline(exhibit: Exhibit, cells: pl.DataFrame) -> dict|None:
     found = [kind.row(0, named=True) for kind in kinds if kind.height]
     if not found: return None
     cell, *others = [{name: each[name] for name in _SHOWN} for each in found]
-    if cell['published'] is None and exhibit.counterpart:
+    if cell['published'] is None and exhibit.counterpart and not other_method:
         where = dict(zip(PLACE, exhibit.counterpart, strict=True))
         printed = cells.filter(pl.col('published').is_not_null(), **where)['published'].to_list()
         if printed: cell |= {'published': printed[0], 'counterpart': _unlike(where, cell)}

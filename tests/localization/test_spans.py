@@ -79,3 +79,14 @@ def test_table_6_has_a_measured_baseline():
     assert shares['none'] == 100 > shares['new']
     with pytest.raises(UsageError, match='marks no spans'): validity_plan(spans='cosine')
     assert validity_plan().entries == ()
+
+
+def test_table_6_by_names_alone():
+    "A row that needs no weights: what no name or number that the text lacks stands for."
+    plan = validity_plan(spans='names')
+    done = execute(plan)
+    own = validity_cells(plan, done).filter(row='Marked by no name or number', metric='Inconsistencies P (%)')
+    predicted, named = done[plan.entries[0].step], {row['id']: row['n_predicted'] for row in done[plan.entries[0].step].to_dicts()}
+    assert own['model'].item() == 'names' and 0 < own['measured'].item() < 100 and own['n'].item() == predicted['n_gold'].sum()
+    hits = unmarked_items(predicted)
+    assert all(hits.filter(id=id)['hit'].all() for id, count in named.items() if count == 0)
