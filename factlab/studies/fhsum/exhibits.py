@@ -60,7 +60,8 @@ EXHIBITS = (
     Exhibit('fhsum/transfer', 'Does a ranking carry over to real hallucinations?', 'measured',
             {'metric': "Kendall's tau of the methods"}, chart=True, plan=partial(_plan, 'fhsum/transfer')),
     Exhibit('fhsum/noticing', 'Does a judge overlook what it believes?', 'measured',
-            {'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is missed'}, plan=partial(_plan, 'fhsum/noticing')),
+            {'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is missed'}, plan=partial(_plan, 'fhsum/noticing'),
+            wider={'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is true'}),
 )
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #k1

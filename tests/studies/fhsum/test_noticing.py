@@ -72,6 +72,14 @@ def test_a_judge_that_notices_all_has_no_area(rows):
     assert cells.filter(pl.col('column') == 'AUROC of what is true').height
 
 
+@pytest.mark.parametrize('noticed', [4, 5])
+def test_an_area_needs_five_of_each_kind(rows, noticed):
+    hallucinated = [at for at, label in enumerate(rows['label']) if label != NONE]
+    said = [FACTUAL if at in hallucinated[:noticed] else NONE for at in range(rows.height)]
+    cells = noticing_cells(rows, label_predictions(rows, said), believed(rows), 'judge')
+    assert bool(cells.filter(pl.col('column') == 'AUROC of what is missed').height) == (noticed == 5)
+
+
 @pytest.mark.parametrize('drop', ['entity', 'start', 'end'])
 def test_rows_without_spans_are_refused(rows, drop):
     with pytest.raises(DataError, match=drop): description_questions(rows.drop(drop))
