@@ -176,6 +176,9 @@ _NEEDED = {'labels': ('predicted',), 'verdicts': ('predicted',), 'sentences': ('
 _SCORED = ('id', 'claim_id', 'sentence', 'gold', 'predicted', 'probability', 'start', 'end', 'label', 'text', 'summary', 'description')
 
 def _score(arguments: argparse.Namespace) -> str:
+    from pathlib import Path
+
+    from factlab.data.others_files import annotators_spans, others_form
     from factlab.reports.options import check_name
     from factlab.reports.own_files import check_gold, check_taken, file_names, mapped_labels, read_mapping, read_noted, read_same
     from factlab.reports.own_scores import KEYS, score_errors, score_labels, score_spans
@@ -201,7 +204,9 @@ def _score(arguments: argparse.Namespace) -> str:
                                  read_same(arguments.same_labels), ('gold', 'predicted') if once else ('label',))
     gold, predictions = rows.pop('\0gold'), rows
     options = {'missing': arguments.missing, 'level': arguments.level, 'seed': arguments.seed}
-    if task == 'spans': report = score_spans(gold, predictions, **options)
+    if task == 'spans':
+        exported = Path(arguments.data).is_file() and others_form(Path(arguments.data)) == 'label-studio'
+        report = score_spans(gold, predictions, annotators_spans(arguments.data) if exported else {}, **options)
     elif task == 'errors':
         check_name('matching_judges', judge := arguments.judge or 'offline')
         report = score_errors(gold, predictions, judge, **options)

@@ -8,6 +8,7 @@ __all__ = ['KEYS', 'MISSING', 'TEXT_COLUMNS', 'predicted_rows', 'predicted_frame
 
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os2
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -338,10 +339,35 @@ def _whole_texts(gold: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame|None
     spans = texts.join(pl.DataFrame({'label': [*labels]}, schema={'label': pl.String}), how='cross')
     return spans.select('id', 'label', start=pl.lit(0, pl.Int64), end='end')
 
+# %% ../../nbs/16_reports/13_own_scores.ipynb #os13a
+def _agreed(
+    lengths: pl.DataFrame,  # item, length
+    marked: tuple[pl.DataFrame, pl.DataFrame],  # item, start, end
+    names: tuple[str, str],
+    options: Mapping,  # level, resamples, seed
+) -> pl.DataFrame:  # coefficient, value with bounds, n
+    "Agreement on characters."
+    found = span_agreement(lengths, *marked, names, **options).filter(pl.col('coefficient').str.contains('κ'))
+    bounds = {f'value_{end}': pl.col(end) if lengths.height >= FEWEST else pl.lit(None, pl.Float64) for end in ('low', 'high')}
+    return found.select('coefficient', 'value', **bounds, n='n')
+
+def _annotators(lengths: pl.DataFrame, annotators: Mapping[str, pl.DataFrame], options: Mapping) -> pl.DataFrame:
+    "Agreement of each two annotators on the texts that both looked at."
+    rows = []
+    for names in combinations(annotators, 2):
+        one, other = (annotators[name].join(lengths, on='item', how='semi') for name in names)
+        both = lengths.join(one, on='item', how='semi').join(other, on='item', how='semi')
+        if both.is_empty(): continue
+        marked = (one.join(both, on='item', how='semi'), other.join(both, on='item', how='semi'))
+        first, second = (pl.lit(name).alias(column) for name, column in zip(names, ('first', 'second'), strict=True))
+        rows.append(_agreed(both, marked, names, options).select(first, second, pl.all()))
+    return pl.concat(rows) if rows else pl.DataFrame()
+
 # %% ../../nbs/16_reports/13_own_scores.ipynb #os14
 def score_spans(
     gold: pl.DataFrame,  # id, start, end; optionally label, and text or summary, what spans are of
     predictions: Mapping[str, pl.DataFrame],  # by system: id, start, end; optionally label
+    annotators: Mapping[str, pl.DataFrame] = {},  # noqa: B006  of gold, as `annotators_spans` reads them
     *,
     missing: str = 'refuse',
     level: float = .95,
@@ -371,10 +397,10 @@ def score_spans(
     else: notes += _wide_texts(gold)
     if lengths is not None:
         own, theirs = true.rename({'id': 'item'}), {name: spans.rename({'id': 'item'}) for name, spans in said.items()}
-        found = pl.concat([span_agreement(lengths, own, spans, ('gold', name), **options).insert_column(
-            0, pl.lit(name).alias('system')) for name, spans in theirs.items()]).filter(pl.col('coefficient').str.contains('κ'))
-        bounds = {f'value_{end}': pl.col(end) if lengths.height >= FEWEST else pl.lit(None, pl.Float64) for end in ('low', 'high')}
-        tables['agreement, labels aside'] = found.select('system', 'coefficient', 'value', **bounds, n='n')
+        tables['agreement, labels aside'] = pl.concat([_agreed(lengths, (own, spans), ('gold', name), options).insert_column(
+            0, pl.lit(name).alias('system')) for name, spans in theirs.items()])
+        between = _annotators(lengths, annotators, options)
+        if between.height: tables['annotators of gold, labels aside'] = between
     notes.append('labels of spans count' if labelled else 'labels of spans do not count: not all files have them')
     return OwnReport(f'spans: {len(said)} file{"s"*(len(said) > 1)} on {ids.height} texts with {true.height} spans', tables, tuple(notes))
 

@@ -7,10 +7,12 @@ import struct
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
 
 from factlab.cli.main import main
 from factlab.core.core import DataError, FactlabError, UsageError
@@ -295,6 +297,25 @@ def test_spans_of_several_annotators(tmp_path, capsys):
     assert scored['by characters'][0]['f1'] == 1.
     made[0]['annotations'][0]['result'][0]['value']['text'] = 'of 1931'
     with pytest.raises(DataError, match='do not stand where they say'): read_others(write(tmp_path/'b.json', made), 'annotations')
+
+
+def test_annotators_of_one_export_are_compared(tmp_path, capsys):
+    texts = {f't{at}': 'The mill burned in 1931, and nobody saw it.' for at in range(12)}
+    def by(who, start, end, at): return {'completed_by': who, 'result': [span(start, end, texts[f't{at}'][start:end])]}
+    made = [{'id': at, 'data': {'id': name, 'text': text}, 'predictions': [{'result': []}],
+             'annotations': [by({'id': 7, 'email': 'ann@x.org'}, 19, 23, at), by(4, 16 if at < 6 else 19, 23, at)]
+             + [{'completed_by': 5, 'result': []}]*(at == 0)}
+            for at, (name, text) in enumerate(texts.items())]
+    path = write(tmp_path/'a.json', made)
+    marked = others_files.annotators_spans(path)
+    assert [*marked] == ['annotator 4', 'annotator 5', 'annotator ann@x.org']
+    assert marked['annotator 5'].rows() == [('t0', None, None)]
+    table = scores(capsys, 'score', 'spans', '--data', path, '--predictions', path)['annotators of gold, labels aside']
+    ours, theirs = (np.concatenate([np.isin(np.arange(len(text)), range(start(at), 23)) for at, text in enumerate(texts.values())])
+                    for start in (lambda at: 16 if at < 6 else 19, lambda at: 19))
+    of = {(row['first'], row['second']): row for row in table}
+    assert of['annotator 4', 'annotator ann@x.org']['value'] == pytest.approx(cohen_kappa_score(ours, theirs), abs=1e-4)
+    assert [of[key]['n'] for key in of] == [1, 12, 1] and of['annotator 4', 'annotator 5']['value'] == 0
 
 
 def test_labels_of_the_workbench_are_gold(tmp_path, capsys):
