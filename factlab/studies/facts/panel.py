@@ -389,8 +389,10 @@ def ranking_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON
     return _marks(scores, panel=pl.col('data').fill_null('average'), series=average)
 
 def agreement_marks(cells: pl.DataFrame) -> pl.DataFrame:  # COMPARISON
-    "Cohen's κ of pairs of judges."
-    return _marks(measured_of(cells).filter(column=KAPPA))
+    "Cohen's κ of pairs of judges on enough responses, and of chance."
+    chance = pl.col('status') == 'baseline'
+    shown = measured_of(cells).filter((pl.col('n') >= FEW) | chance, column=KAPPA)
+    return _marks(shown.with_columns(n=pl.when(~chance).then('n')))
 
 # %% ../../../nbs/19_studies/02_facts/11_panel.ipynb #43357b38
 def _marks(cells: pl.DataFrame, **names: pl.Expr) -> pl.DataFrame:

@@ -125,5 +125,5 @@ def preference_marks(
     figure = cells['published'].drop_nulls()[0]
     rows = cells.filter(status='simulated').select('row', 'data', 'measured', 'low', 'high').iter_rows()
     first = TABLES[LEADERBOARDS[0]]
-    return COMPARISON.frame([{'panel': '', 'row': row, 'series': table, 'measured': value, 'low': low, 'high': high,
+    return COMPARISON.frame([{'panel': '', 'row': row, 'series': table, 'recomputed': value, 'low': low, 'high': high,
                               'published': figure if table == first else None} for row, table, value, low, high in rows])
