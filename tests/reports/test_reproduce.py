@@ -683,6 +683,14 @@ def test_a_headline_is_of_that_very_name():
     assert shown(exhibit, *rows) == ('0.90 (Recall)', '–', '0.20 (Ours F1)')
 
 
+def test_a_method_that_was_not_asked_for_gives_way_to_one_that_was():
+    exhibit = Exhibit('x/table1', 'x', 'measured', {'method': 'A', 'metric': 'F1'}, ('A', 'F1'), wider={'method': 'C', 'metric': 'F1'})
+    rows = [cell('A', 'exact', .9, .9, method='A'), cell('none', 'baseline', method='none') | {'measured': .1},
+            cell('B', 'measured', .2, method='B')]
+    assert shown(exhibit, *rows) == ('–', '–', '0.20 (B F1)')  # and no printed number of another method beside it
+    assert shown(exhibit, *rows, cell('A', 'measured', .3, column='tiny F1', metric='F1', method='A'))[2] == '0.30 (A tiny F1)'
+
+
 def test_a_row_that_was_read_on_twice_as_many_rows_stands_for_the_whole():
     exhibit = Exhibit('x/table1', 'x', 'measured', {'row': 'Asked'}, wider={'row': 'Rule'})
     def shows(unread: int, n: int = 40) -> str:
