@@ -215,9 +215,10 @@ def trivial_judges(
     columns = {'judge': pl.Series(['the judge', *names])}
     for name, (statistic, above) in scored.items():
         columns |= _with_differences(name, above, statistic(units.totals), drawn_scores(units, statistic, resamples, seed), units.n, level)
-    right = int((rows['gold'] == rows['said']).sum())
-    for end, bound in zip(('low', 'high'), proportion_bounds(right, rows.height, level), strict=True):  # the interval of `agreement_table`
-        columns[f'agreement_{end}'][0] = float(bound)
+    own = agreement_table(replace(judged, strata=None), level, resamples, seed)  # whose intervals stand above this table
+    for name in scored:
+        for row in own.filter(measure=name.replace('_', ' ')).iter_rows(named=True):
+            for end in ('low', 'high'): columns[f'{name}_{end}'][0] = row[f'value_{end}']
     found = pl.DataFrame(columns)
     return found.with_columns(pl.lit(None, pl.Float64).alias(name) for name in found.columns if len(classes) == 1 and 'balanced' in name)
 
