@@ -124,7 +124,7 @@ def ptrue_plan(
     exhibit: str = 'final/fig6',
     *,
     models: Sequence[str] = ('tiny',),  # the first one is probed
-    dtype: str = 'float32',  # of the embedded model
+    dtype: str = 'float32',  # of `tiny` and `small`
     questions: Path|str|None = None,  # as for `known_questions`
     method: str = 'cot',  # this and the next three as for `missed_questions`, of data without questions
     errors: int|None = 150,
@@ -153,8 +153,9 @@ def ptrue_plan(
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #7fbef8a6
 def probed_name(model: str, dtype: str) -> str:
-    "The name of the model with its number format: in bfloat16 the embedded model's probabilities depend on the batch."
-    return f'{model}?dtype={dtype}' if model == 'tiny' else model
+    """The name of a model of factlab's with its number format. In bfloat16 its logits have steps of up to 1/8, and probabilities depend on
+    the batch."""
+    return f'{model}?dtype={dtype}' if model in ('tiny', 'small') else model
 
 def sorting_of(plan: Plan, done: Done) -> SortedErrors|None:
     "The missed errors that questions are about; None where the data or a file have questions."
