@@ -10,7 +10,7 @@ from factlab.localization.spans import MarkedSpans, describe_span
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import execute
 from factlab.studies.final.localization import localization_cells
-from factlab.studies.final.operations import unmarked_items, validity_cells, validity_plan
+from factlab.studies.final.operations import marked_headline, unmarked_items, validity_cells, validity_plan
 from factlab.studies.final.study import localization_plan
 from factlab.verification.named_verifiers import load_verifier
 from factlab.verification.spans import Span
@@ -88,5 +88,9 @@ def test_table_6_by_names_alone():
     own = validity_cells(plan, done).filter(row='Marked by no name or number', metric='Inconsistencies P (%)')
     predicted, named = done[plan.entries[0].step], {row['id']: row['n_predicted'] for row in done[plan.entries[0].step].to_dicts()}
     assert own['model'].item() == 'names' and 0 < own['measured'].item() < 100 and own['n'].item() == predicted['n_gold'].sum()
+    shown = marked_headline(plan, validity_cells(plan, done))['headline']
+    assert shown['measured'] == own['measured'].item() and 'in no sentence' in shown['baseline']['row']
+    empty = validity_plan()
+    assert marked_headline(empty, validity_cells(empty, execute(empty))) == {}
     hits = unmarked_items(predicted)
     assert all(hits.filter(id=id)['hit'].all() for id, count in named.items() if count == 0)

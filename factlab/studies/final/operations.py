@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['OPERATIONS', 'SIMPLE_OPERATIONS', 'LABELLED', 'MEASURED', 'VALIDITY', 'NAMES', 'Operation', 'example_cells',
-           'operation_table', 'operation_shares', 'labels_plan', 'decided_labels', 'validity_plan', 'unmarked_items',
-           'validity_cells', 'operation_cells', 'operation_chart', 'explained_rows']
+           'operation_table', 'operation_shares', 'labels_plan', 'decided_labels', 'validity_plan', 'marked_headline',
+           'unmarked_items', 'validity_cells', 'operation_cells', 'operation_chart', 'explained_rows']
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c2
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from ...localization.matching import DEFAULT_JUDGE
 from ...localization.spans import MarkedSpans
 from ...measures.stats import share_interval
 from ...reports.baseline_rows import BASELINE_ROW
-from ...reports.exhibits import make_cells
+from ...reports.exhibits import find_exhibits, headline, make_cells
 from ...reports.plots import SHARES, comparison_chart, share_chart
 from ...reports.tables import CELLS
 from ...runs.plan import Derived, Done, Entry, Plan, Rows, Step
@@ -175,6 +176,17 @@ def validity_plan(
 
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c18b
+def marked_headline(
+    plan: Plan,  # by `validity_plan`
+    cells: pl.DataFrame,  # CELLS
+) -> dict:  # entries of the manifest
+    "Where something marks spans, the headline is what it leaves unmarked."
+    marked = [entry.method for entry in plan.entries if entry.method != _LABELS and not entry.baseline]
+    if not marked: return {}
+    stands = {'row': marked[0], 'metric': 'Inconsistencies P (%)'}
+    exhibit = replace(find_exhibits([plan.exhibit])[0], status='measured', headline=stands)
+    return {'status': 'measured', 'headline': headline(exhibit, cells.filter(pl.col('measured').is_not_null()))}
+
 def unmarked_items(
     matches: pl.DataFrame,  # schema MATCHES
 ) -> pl.DataFrame:  # id, hit: an inconsistency each; those that could not be read count as unmarked
