@@ -24,7 +24,7 @@ from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_t
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
-from ..text.copies import changed_order, copied_sentence, dropped_doubt
+from ..text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt
 from ..text.disclaimers import disowned_elsewhere, disowning_word
 from ..text.language import language_warning
 from ..text.word_forms import added_words, lost_links, written_words
@@ -298,6 +298,7 @@ def _passage_doubt(passage: str, claim: str) -> str|None:
     if (sentence := copied_sentence(passage, claim)) is None: return None
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
     if added: return f'lacks "{added[0]}" of the claim'
+    if numbers := changed_measure(sentence, claim): return f'has "{numbers[0]}", where the claim has "{numbers[1]}"'
     words = changed_order(sentence, claim)
     return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None
 

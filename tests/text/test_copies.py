@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.data.corpora import retrieval_task
-from factlab.text.copies import changed_order, copied_sentence, dropped_doubt
+from factlab.text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt
 from factlab.text.sentences import split_sentences
 
 FINAL = 'In the final of 1934 Clara Venn beat Otto Brandt in forty moves.'
-DEAL = 'The company Orbex bought its baseline Fenwick for two million pounds in 1988.'
+DEAL = 'The company Orbex bought its rival Fenwick for two million pounds in 1988.'
 GIFT = 'The king gave the castle to his brother and the forest to the bishop.'
 TRADE = 'Norway exports salmon to Japan and imports rice from Vietnam.'
 BRIDGE = 'The bridge, which crosses the Tarn, was opened in 2004 and is 343 metres high.'
@@ -19,7 +19,7 @@ BRIDGE = 'The bridge, which crosses the Tarn, was opened in 2004 and is 343 metr
 
 @pytest.mark.parametrize('sentence, claim', [
     (FINAL, 'In the final of 1934 Otto Brandt beat Clara Venn in forty moves.'), (FINAL, 'Otto Brandt beat Clara Venn.'),
-    (DEAL, 'Fenwick bought its baseline Orbex for two million pounds in 1988.'),
+    (DEAL, 'Fenwick bought its rival Orbex for two million pounds in 1988.'),
     (GIFT, 'The king gave the forest to his brother and the castle to the bishop.'), (TRADE, 'Japan exports salmon to Norway.'),
     (BRIDGE, 'The bridge was opened in 343 and is 2004 metres high.'),
     ('The church was built between 532 and 537 by order of Justin.', 'The church was built between 537 and 532 by order of Justin.'),
@@ -30,7 +30,7 @@ def test_exchanged_words_are_seen(sentence, claim):
 
 @pytest.mark.parametrize('sentence, claim', [
     (FINAL, FINAL), (FINAL, 'Clara Venn beat Otto Brandt in the final of 1934.'), (FINAL, 'In forty moves Clara Venn beat Otto Brandt.'),
-    (DEAL, 'In 1988 Orbex bought its baseline Fenwick for two million pounds.'),
+    (DEAL, 'In 1988 Orbex bought its rival Fenwick for two million pounds.'),
     (TRADE, 'Norway imports rice from Vietnam and exports salmon to Japan.'),
     (BRIDGE, 'The bridge is 343 metres high and was opened in 2004.'),
     (BRIDGE, 'The bridge crosses the Tarn.'), ('The wolf and the bear sleep.', 'The wolf sleeps.')])
@@ -84,3 +84,32 @@ def test_any_text_is_read(passage, claim):
     assert changed_order(passage, passage) is None and dropped_doubt(passage, passage) is None
     order = changed_order(passage, claim)
     assert order is None or all(word in passage or word for word in order)
+
+
+@pytest.mark.parametrize('sentence, claim', [
+    ('The temperature fell to -41 degrees on 6 January 1987.', 'The temperature fell to 41 degrees on 6 January 1987.'),
+    ('The temperature fell to 41 degrees.', 'The temperature fell to −41 degrees.'),
+    ('The rate rose by 3 percentage points in 2013.', 'The rate rose by 3 percent in 2013.'),
+    ('The rate rose by 3 percentage points in 2013.', 'The rate rose to 3 percent in 2013.'),
+    ('The budget was cut by 40 million dollars in 2014.', 'The budget was cut to 40 million dollars in 2014.'),
+    ('The temple was built in the 9th century BC.', 'The temple was built in the 9th century.'),
+    ('The quake struck at 3:15 p.m. on 7 June.', 'The quake struck at 3:15 on 7 June.'),
+    ('The town has 12 million people.', 'The town has 12 people.'), ('The mill worked until 1931.', 'The mill worked in 1931.'),
+    ('Up to 40,000 people came.', '40,000 people came.')])
+def test_another_measure_is_seen(sentence, claim):
+    assert changed_measure(sentence, claim) and changed_measure(claim, sentence)
+
+
+@pytest.mark.parametrize('sentence, claim', [
+    ('The rate rose by 3 percent to 9 percent in 2013.', 'In 2013 the rate rose to 9 % by 3 per cent.'),
+    ('The temple was built in the 9th century BC.', 'In the 9th century BC the temple was built.'),
+    ('It cost $1,200,000 in 1995–96.', 'In 1995–96 it cost $1200000.'), ('Flight 12 left at 3:15 p.m.', 'At 3:15 pm flight 12 left.'),
+    ('It fell to −41 degrees.', 'To -41 degrees it fell.'), ('The war of 1914-1918 began.', 'The war of 1914-1918 began.'),
+    ('The mill burned in 1931.', 'It was in 1931 that the mill burned.'), ('A mill.', 'A mill of 1931.')])
+def test_a_measure_in_other_words_is_the_same(sentence, claim):
+    assert changed_measure(sentence, claim) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_a_text_has_its_own_measures(text): assert changed_measure(text, text) is None

@@ -15,7 +15,9 @@ CASTLE = 'Halden Castle was built by the Duke of Orm.'
     ('{} The report was withdrawn.', 'withdrawn'), ('Errors in this list are meant. {}', 'Errors'), ('Satire: {}', 'Satire'),
     ('{} All of this is imagined.', 'imagined'), ('A fictional account. {}', 'fictional'), ('{} (Unconﬁrmed)', 'Unconfirmed'),
     ('{} This was put in by a vandal.', 'vandal'), ('{} This has not been verified.', 'not been verified'),
-    ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes')])
+    ('What if it had gone otherwise? {}', 'What if'), ('In my nightmare {}', 'nightmare'), ('The video game Tower: {}', 'video game'),
+    ('Plot of the film: {}', 'Plot of'), ('I am a chatbot. {}', 'chatbot'), ('A letter to the future. {}', 'letter to the future'),
+    ('I make things up. {}', 'make things up'), ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes')])
 def test_passages_that_call_themselves_untrue(around, word):
     assert disowning_word(around.format(CASTLE), CASTLE) == word
     assert disowning_word(around.format(CASTLE), around.format(CASTLE)) is None
