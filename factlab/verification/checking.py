@@ -66,7 +66,7 @@ def _text_rows(read: Rows, columns: Mapping[str, str]) -> pl.DataFrame:  # schem
     named = _named_columns([*top, *(name for name in field_names(*read.rows) if name not in top)], read.source, columns)
     rows = [{ours: row.get(theirs) if theirs in top else field_of(row, theirs) for ours, theirs in named.items()} for row in read.rows]
     rows = [row | {'text': '' if row['text'] is None else row['text']} for row in rows]  # an empty cell; its verdict says so
-    read.refuse([(at, f'{named[name]} is {"null" if row[name] is None else type(row[name]).__name__}, expected text')
+    read.refuse([(at, f'{named[name]} is {"empty" if row[name] is None else type(row[name]).__name__}, expected text')
                  for at, row in enumerate(rows) for name in ('source', 'text') if not isinstance(row[name], str)])
     read.refuse([(at, f'{named["source"]} is blank, so nothing can be in it') for at, row in enumerate(rows) if not row['source'].strip()])
     ids = [identifier(row['id']) if 'id' in row else f'row {at}' for at, row in enumerate(rows, 1)]
