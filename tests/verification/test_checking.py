@@ -129,7 +129,7 @@ def test_files_of_every_form(tmp_path, heads, kind):
     ([{'article': 'a', 'abstract': 'b'}], {}, '--columns source=article,text=abstract'),
     ([{'article': 'a', 'abstract': 'b'}], {'source': 'articel', 'text': 'abstract'}, "did you mean 'article'"),
     ([{'article': 'a', 'abstract': 'b'}], {'sauce': 'article', 'text': 'abstract'}, "did you mean 'source'"),
-    ([{'text': None, 'summary': 'b'}], {}, 'line 1: text is null'),
+    ([{'text': None, 'summary': 'b'}], {}, 'line 1: text is empty'),
     ([{'text': 'a', 'summary': 7}], {}, 'line 1: summary is int'),
     ([{'text': ' ', 'summary': 'b'}], {}, 'line 1: text is blank'),
     ([{'text': 'a', 'summary': 'b'}, {'text': ['a'], 'summary': 'b'}], {}, 'line 2: text is list'),
