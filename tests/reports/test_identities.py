@@ -7,6 +7,7 @@ import pytest
 from factlab.core.core import project_dir
 from factlab.models.adapters import TRAINED_PARTS, find_adapter
 from factlab.models.transformers_backend import TINY_SHA256
+from factlab.models.weights import weights_of
 from factlab.reports.exhibits import computed_here
 from factlab.reports.reproduce import stale_results
 
@@ -35,13 +36,14 @@ def test_a_result_that_a_model_computed_says_in_which_precision_and_on_which_pro
     assert bool(computed) == ('processor' in manifest) == (result not in NO_MODEL), f'{computed}, {manifest.get("processor")}'
 
 
-def test_results_rest_on_the_weights_that_ship():
+def test_results_rest_on_the_weights_that_ship_or_that_are_fetched_by_name():
     "But for those of another plan than today's, which `factlab reproduce --stale` names."
     stale = {f'{id}.{data}' if data else id for id, data, _ in stale_results()}
     adapters = {find_adapter(name).digest for name in TRAINED_PARTS}
+    known = {f'gguf:{digest}' for digest in (TINY_SHA256, *(file.sha256 for file in weights_of('small').files))}
     for result, manifest in MEASURED.items():
         assert result in stale or set(entries(manifest, 'adapter')) <= adapters, result
-        assert {each for each in entries(manifest, 'weights') if each.startswith('gguf:')} <= {f'gguf:{TINY_SHA256}'}, result
+        assert {each for each in entries(manifest, 'weights') if each.startswith('gguf:')} <= known, result
 
 
 def test_where_a_part_was_fitted_is_not_where_a_result_was_computed():
