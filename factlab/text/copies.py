@@ -93,6 +93,7 @@ def dropped_doubt(
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp14
 _NUMBER = re.compile(r'(?<![\w.,:])([-−–](?=[$€£¥]?\d))?([$€£¥]?)(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)')
+_BEHIND = re.compile(r'\s?%|(?:[\s-]{1,3}century)?[\s-]{1,3}([\w.]{1,20})')
 _BEFORE = frozenset('by to from than least most under over below above before after since until except up'.split())
 _UNITS = {'percent': '%', 'per': '%', 'percentage': 'points', 'points': 'points', 'point': 'points', 'bc': 'BC', 'bce': 'BC', 'b.c': 'BC',
           'a.m': 'a.m.', 'am': 'a.m.', 'p.m': 'p.m.', 'pm': 'p.m.', 'hundred': 'hundred', 'thousand': 'thousand', 'million': 'million',
@@ -101,12 +102,12 @@ _UNITS = {'percent': '%', 'per': '%', 'percentage': 'points', 'points': 'points'
 def _measures(text: str) -> Iterator[tuple[str, tuple[str, str, str], str]]:
     "The digits of each number, its sign, the word before that says how it is meant, and its unit; and all that as it is written."
     for found in _NUMBER.finditer(text):
-        words, rest = text[:found.start()].split(), text[found.end():]
+        start, words = found.start(), text[max(0, found.start() - 30):found.start()].split()
         before = words[-1].casefold() if words and words[-1].casefold() in _BEFORE else ''
-        behind = re.match(r'\s?%|(?:[\s-]+century)?[\s-]+([\w.]+)', rest)
+        behind = _BEHIND.match(text, found.end())
         unit = '' if behind is None else '%' if behind[1] is None else _UNITS.get(behind[1].casefold().rstrip('.'), '')
-        sign = '−' if found[1] and (not words or text[:found.start()][-1:].isspace()) else ''
-        written = found[0].strip() + (rest[:behind.end()] if behind and unit else '')
+        sign = '−' if found[1] and (not start or text[start - 1].isspace()) else ''
+        written = found[0] + (behind[0] if behind and unit else '')
         yield found[3].replace(',', ''), (sign, before, unit), f'{before} {written}'.strip()
 
 def changed_measure(
@@ -114,8 +115,8 @@ def changed_measure(
     claim: str,  # that copies it
 ) -> tuple[str, str]|None:  # as the sentence has it and as the claim has it
     "A number of a claim that the sentence has with another sign, unit, or word before it, as *by* or *to*."
-    theirs = list(_measures(sentence))
+    theirs: dict[str, dict[tuple, str]] = {}  # by digits and what they mean
+    for digits, meant, written in _measures(sentence): theirs.setdefault(digits, {})[meant] = written
     for digits, meant, written in _measures(claim):
-        same = [other for number, *other in theirs if number == digits]
-        if same and meant not in [other for other, _ in same]: return same[0][1], written
+        if (same := theirs.get(digits)) and meant not in same: return next(iter(same.values())), written
     return None
