@@ -22,7 +22,7 @@ from ..measures.agreement import quotient
 from ..measures.baselines import accuracy, balanced_accuracy, class_counts, crossed_thresholds, length_scores
 from ..measures.calibration import auroc, brier_score, calibrated_error, expected_calibration_error
 from ..measures.comparison import paired_bounds
-from ..measures.noise import Rate, prediction_powered_mean, rogan_gladen
+from ..measures.noise import prediction_powered_mean, rogan_gladen
 from ..measures.stats import Interval, check_level, mean_interval, proportion_bounds
 from .own_comparison import LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of, without_nothing
 from .own_files import OwnReport, label_column, number_column, once_each, own_rows, same_labels
@@ -374,27 +374,29 @@ def rogan_gladen_share(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[float, float, float, float]:  # as of `powered_share`
-    "The share corrected by the judge's error rates. Raises `UsageError` for a judge no better than chance, or a class without labels."
-    at, rows = judged.classes.index(judged.positive), judged.rows
-    table, draws = confusions(judged, resamples, seed)
-    gold, called = table.sum(-1), table[:, at]
-    if min(gold[at], gold.sum() - gold[at]) <= 0: raise UsageError("people's labels are of one class: the judge's errors on the other "
-                                                                   "are unknown")
-    positives, n = int(rows['said'].eq_missing(judged.positive).sum()), rows.height
-    sensitivity, alarms = called[at]/gold[at], (called.sum() - called[at])/(gold.sum() - gold[at])
-    fixed = positives/n*(1 - positives/n)/n/(sensitivity - alarms)**2 if sensitivity != alarms else np.inf
-    if judged.strata is None:
-        of = [int(value) for value in (called[at], gold[at], gold.sum() - gold[at] - called.sum() + called[at], gold.sum() - gold[at])]
-        found = rogan_gladen(positives, n, Rate(*of[:2]), Rate(*of[2:]), level=level, method='bootstrap', resamples=resamples, seed=seed)
-        return found.estimate, found.low, found.high, fixed
-    if sensitivity <= alarms: raise UsageError('the judge gives the positive class no more often where it is right: nothing can be '
-                                               'taken back')
-    share = np.random.default_rng(seed).binomial(n, positives/n, resamples)/n
-    right, wrong = draws[:, at, at], draws[:, :, at].sum(-1) - draws[:, at, at]
-    found, missed = quotient(right, draws[:, at].sum(-1)), quotient(wrong, draws.sum((-2, -1)) - draws[:, at].sum(-1))
-    values = np.clip((share - missed)/np.where(found > missed, found - missed, np.nan), 0, 1)
+    """The share corrected by the judge's error rates. Raises `UsageError` for a judge no better than chance, or a class without labels.
+
+    The labelled rows are among those corrected, so rates and share are drawn together: what labels and verdicts are to each other within
+    a stratum from its Dirichlet distribution under Jeffreys' prior, the verdicts without a label by resampling."""
+    from scipy.special import ndtri
+    generator, n, labels = np.random.default_rng(seed), judged.rows.height, judged.labelled.height
+    table, tables, called, said = np.zeros((2, 2)), np.zeros((resamples, 2, 2)), 0, np.zeros(resamples)
+    for size, part in _strata_of(judged):
+        positive = part.select('gold', pl.col('said').eq_missing(judged.positive))
+        known, rest = positive.drop_nulls(), positive.filter(pl.col('gold').is_null())['said']
+        gold = known['gold'].eq(judged.positive).to_numpy()
+        counts = np.array([[(known['said'].to_numpy()[gold == side] == call).sum() for call in (True, False)] for side in (True, False)])
+        drawn = generator.dirichlet(counts.ravel() + size/2, resamples).reshape(-1, 2, 2)
+        without = generator.binomial(rest.len(), rest.mean() or 0, resamples)
+        table, tables, called = table + size*counts/known.height, tables + size*drawn, called + positive['said'].sum()
+        said += (known.height*drawn[:, :, 0].sum(-1) + without)/n
+    if not table.sum(-1).all(): raise UsageError("people's labels are of one class: the judge's errors on the other are unknown")
+    share = rogan_gladen(called, n, table[0, 0]/table[0].sum(), table[1, 1]/table[1].sum()).estimate
+    hits, alarms = (tables[:, side, 0]/tables[:, side].sum(-1) for side in (0, 1))
+    values = np.clip((said - alarms)/np.where(hits > alarms, hits - alarms, np.nan), 0, 1)
     low, high = np.nanquantile(values, [(1 - level)/2, (1 + level)/2])
-    return float(np.clip((positives/n - alarms)/(sensitivity - alarms), 0, 1)), float(low), float(high), fixed
+    found, every = float((high - low)/(2*ndtri((1 + level)/2)))**2, share*(1 - share)/n  # its variance, and that with all rows labelled
+    return share, float(low), float(high), every - (found - every)*labels/(n - labels) if labels < n else every
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj21
 def labels_needed(
