@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+from .lab import lab_at_hand, open_lab
 from .output import add_command, at_least, give_text, output_format
 from ..core.core import DataError, UsageError
 
@@ -119,7 +120,7 @@ def add_compare(commands) -> None:
 # %% ../../nbs/21_cli/12_own_results.ipynb #or9
 _JUDGED = ('id', 'predicted', 'gold', 'probability', 'position', 'length', 'text')
 
-def _judge(arguments: argparse.Namespace) -> str:
+def _judge(arguments: argparse.Namespace) -> str|int:
     from factlab.reports.own_files import check_taken, mapped_labels, read_mapping, read_noted, read_same
     from factlab.reports.own_judge import judge_report, judged_rows
     from factlab.reports.own_queue import given_labels, told_again
@@ -134,7 +135,10 @@ def _judge(arguments: argparse.Namespace) -> str:
     if said.again.height or arguments.queue:
         judged = judged_rows(verdicts, said.labels, arguments.positive, arguments.drawn)
         more = told_again(said.again, judged) + (_queued(judged, arguments) if arguments.queue else [])
-    return given_report(report, arguments, [*given.notes, *said.notes, *mapped], more)
+    shown = given_report(report, arguments, [*given.notes, *said.notes, *mapped], more)
+    if not (arguments.queue and lab_at_hand()): return shown
+    give_text(shown, arguments.out)
+    return open_lab(arguments.queue)
 
 def _queued(judged: 'Judged', arguments: argparse.Namespace) -> list[str]:
     "Write which rows to label next, and say so."
@@ -165,8 +169,8 @@ def add_judge(commands) -> None:
     add_same_labels(parser)
     add('--positive', metavar='CLASS', help='the class whose share is the score (default: yes, true, supported or the like, of two)')
     add('--width', type=_share, metavar='W', help='say how many labels more make the interval of the score so wide')
-    add('--queue', metavar='FILE', help='write which rows to label next (.jsonl, for factlab lab): a draw within strata, which corrects '
-        'the score, and disagreements, which do not')
+    add('--queue', metavar='FILE', help='write which rows to label next (.jsonl), a draw within strata, which corrects the score, and '
+        'disagreements, which do not; at a terminal the annotator opens on them, as by factlab lab FILE')
     add('--queue-size', type=at_least(1), default=50, metavar='N', help='rows of each part at the most (default: 50)')
     add_report_options(parser, ', '.join(_JUDGED))
 

@@ -96,3 +96,28 @@ def test_what_does_not_end_is_killed():
     _end(process, .5)
     assert process.poll() is not None and len(started) == 1 and gone(started, 2) == []
     process.stdout.close()
+
+
+@pytest.mark.timeout(120)
+def test_judge_opens_the_annotator_at_a_terminal(tmp_path):
+    (tmp_path/'verdicts.csv').write_text('id,predicted\n' + ''.join(f'r{at},{"yes" if at % 3 else "no"}\n' for at in range(30)))
+    (tmp_path/'labels.csv').write_text('id,gold\n' + ''.join(f'r{at},{"yes" if at % 2 else "no"}\n' for at in range(12)))
+    command = [FACTLAB, 'judge', 'verdicts.csv', '--labels', 'labels.csv', '--drawn', 'random', '--queue', 'next.jsonl']
+    environment = os.environ | {'FACTLAB_HOME': str(tmp_path/'home'), 'BROWSER': 'true'}
+    piped = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert piped.returncode == 0 and 'label them: factlab lab next.jsonl' in piped.stdout and 'JupyterLab' not in piped.stdout
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT,
+                               start_new_session=True, preexec_fn=heard)
+    os.close(theirs)
+    try:
+        with os.fdopen(ours, errors='replace') as terminal:
+            address, token = re.search(r'(http://\S+?)/lab/tree/\S*token=(\w+)', said := lines_until(terminal, 'is ready')).groups()
+            assert said.index('with people') < said.index('starting JupyterLab')
+            notebook, = (each for each in ask(address, token, 'contents')['content'] if each['name'].startswith('next-'))
+            cells = ask(address, token, f'contents/{notebook["path"]}')['content']['cells']
+            assert 'annotate_queue' in cells[-1]['source'] and cells[-1]['outputs'][-1]['data']['application/vnd.jupyter.widget-view+json']
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+    finally:
+        for each in [process, *psutil.Process(process.pid).children(recursive=True)] if process.poll() is None else []: each.kill()
