@@ -72,11 +72,14 @@ def changed_order(
     return next(((two.word, one.word) for one, two in pairwise(moved) if one.at > two.at), None)
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp11
-_DOUBTING = frozenset(map(word_stem, (
-    'may might could would should if unless almost nearly perhaps possibly probably maybe reportedly apparently only most '
-    'often sometimes usually until former formerly previously once describe consider regard seem appear suggest estimate '
-    'plan intend wish want try attempt fail refuse propose proposal threaten expect believe think claim said accuse suspect according '
-    'rumour rumor dream hero heroine protagonist film movie novel play opera series episode comic tale myth legend poem fiction').split()))
+_LIMITS = frozenset(  # as they are
+    'may might could would should if unless almost nearly perhaps possibly probably maybe reportedly apparently only most mostly half few '
+    'majority minority except unlikely partially often sometimes usually until former formerly previously once according '
+    'plan plans planned planning play'.split())  # planes and players are others
+_DOUBTING = frozenset(map(word_stem, (  # in all their forms
+    'describe consider regard seem appear suggest estimate schedule intend wish want try attempt fail refuse propose proposal '
+    'threaten expect believe think claim said accuse suspect rumour rumor dream hero heroine protagonist film movie novel opera series '
+    'episode comic tale myth legend poem fiction').split()))
 
 _PAST, _PRESENT = frozenset(('was', 'were', 'had')), frozenset(('is', 'are', 'has', 'have'))
 
@@ -87,9 +90,10 @@ def dropped_doubt(
     "The first word of a sentence that makes a story, a plan, an opinion or the past of it, and that the claim does not have."
     theirs, own = ({word.casefold() for word in written_words(text)} for text in (sentence, claim))
     if own & _PRESENT and not own & _PAST and not theirs & _PRESENT and (past := theirs & _PAST): return min(past)
-    dropped = _DOUBTING - set(map(word_stem, own))
+    stems = set(map(word_stem, own))
     words = [word for at, word in enumerate(written_words(sentence)) if word.islower() or not at]  # May is a month
-    return next((word for word in words if word_stem(word.casefold()) in dropped), None)
+    return next((word for word in words if (stem := word_stem(plain := word.casefold())) not in stems
+                 and (plain in _LIMITS or stem in _DOUBTING)), None)
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp14
 _NUMBER = re.compile(r'(?<![\w.,:])([-−–](?=[$€£¥]?\d))?([$€£¥]?)(\d+(?:[.,:]\d+)*)(?:st|nd|rd|th)?(?!\w)')

@@ -51,6 +51,9 @@ def test_parts_that_are_moved_whole_are_not(sentence, claim):
     ('Inspector Dale, who lives in Bath, is the hero of six stories.', 'Inspector Dale lives in Bath.', 'hero'),
     ('Critics claimed that the minister took bribes.', 'The minister took bribes.', 'claimed'),
     ('The council planned to build a tunnel.', 'The council had a plan of a tunnel.', None),
+    ('The line is scheduled to open in 2031.', 'The line opens in 2031.', 'scheduled'),
+    ('Half of the teachers went on strike.', 'The teachers went on strike.', 'Half'),
+    ('All rooms except the kitchen have a balcony.', 'All rooms have a balcony.', 'except'),
     ('The flood of May ruined it.', 'It was ruined.', None)])
 def test_dropped_doubts(sentence, claim, word):
     assert dropped_doubt(sentence, claim) == word

@@ -53,15 +53,17 @@ def test_english_biographies_pass():
     assert len(texts) > 300 and not [text for text in texts if 'looks like' in (language_warning(text) or '')]
 
 
-ENGLISH = 'The bridge was opened in 1902 and carries two lanes of traffic across the river. It was designed by an engineer from the north. '
+ENGLISH = ('The bridge was opened in 1902 and carries two lanes of traffic across the river. It was designed by an engineer from '
+           'the north. ')
 
 
 @pytest.mark.parametrize(('part', 'said'), [
-    ('Die Brücke wurde nach dem Krieg wieder aufgebaut, und sie verbindet seitdem die beiden Ufer des Flusses, an dem auch das alte Rathaus '
-     'steht, das von der Stadt gekauft wurde und nicht mehr als Amt dient.', 'a part of the text looks like German'),
+    ('Die Brücke wurde nach dem Krieg wieder aufgebaut, und sie verbindet seitdem die beiden Ufer des Flusses, an dem auch das alte '
+     'Rathaus steht, das von der Stadt gekauft wurde und nicht mehr als Amt dient.', 'a part of the text looks like German'),
     ('Le pont a été construit après la guerre par des ouvriers qui venaient de la région, et il relie les deux rives du fleuve, sur lequel '
      'on ne voit plus de bateaux depuis que le port est fermé.', 'a part of the text looks like French'),
-    ('桥于一九〇二年通车，横跨河流，有两条车道。它由一位来自北方的工程师设计，他还建造了车站和市场大厅，如今桥已关闭，人们只能乘船过河。', 'Cjk'),
+    ('桥于一九〇二年通车，横跨河流，有两条车道。它由一位来自北方的工程师设计，'
+     '他还建造了车站和市场大厅，如今桥已关闭，人们只能乘船过河。', 'Cjk'),
 ])
 def test_a_part_in_another_language_is_named(part, said):
     assert language_warning(ENGLISH) is None
@@ -75,5 +77,6 @@ def test_a_name_in_another_script_is_no_part():
 def test_english_sets_have_no_part_in_another_language():
     real_data('fm2')
     from factlab.training.verifier_bench import bench_pairs
-    texts = {text for name in ('fm2', 'climate-fever') for text in bench_pairs(name, 3000, 0).select('evidence', 'claim').to_numpy().ravel()}
+    pairs = [bench_pairs(name, 3000, 0).select('evidence', 'claim') for name in ('fm2', 'climate-fever')]
+    texts = {text for frame in pairs for row in frame.iter_rows() for text in row}
     assert len(texts) > 5000 and not [text for text in texts if 'a part' in (said := language_warning(text) or '') or 'letters' in said]
