@@ -41,7 +41,7 @@ GENERATION_RULES = {
     'names': 'the falsified claim has the same names',
     'paraphrase': 'the factual text is not a copy of the passage',
     'altered': 'the unfactual text differs from the factual one',
-    'apart': 'it differs around the altered claim only',
+    'apart': 'the two texts differ around the altered claim only',
 }
 
 # %% ../../nbs/12_building/00_rules.ipynb #366b9cf9

@@ -351,8 +351,8 @@ def rule_cells(
 ) -> list[dict]:  # row, column, measured, low, high, n
     "One cell for each rule: the share of items that keep it."
     intervals = [(rule, proportion_interval(kept, n)) for rule, kept, n, _ in shares.iter_rows() if n]
-    return [{'row': rule, 'column': column, 'measured': found.estimate, 'low': found.low, 'high': found.high, 'n': found.n} for rule,
-            found in intervals]
+    return [{'row': GENERATION_RULES.get(rule, rule), 'column': column, 'measured': found.estimate, 'low': found.low, 'high': found.high,
+             'n': found.n} for rule, found in intervals]
 
 # %% ../../nbs/12_building/02_training_views.ipynb #76d399d5
 def built_shares(

@@ -74,7 +74,7 @@ def generation_cells(plan: Plan, done: Done) -> pl.DataFrame:  # CELLS
     cells = [cell | {'measured': stated[cell['row'], cell['column']], 'status': 'illustrated'}
              for cell in published_cells(plan.exhibit).to_dicts()]
     def column(shares: pl.DataFrame, entry: Entry, **named: str) -> None:
-        title = f'{entry.label} when one answer is given for every passage'*entry.baseline or entry.label
+        title = entry.label + ', one answer for all'*entry.baseline
         cells.extend(cell | {'metric': entry.label, **named} for cell in rule_cells(shares, title))
     rows = done[first.step.rows]
     written = rule_shares(check_items(rows), rows.height, [rule for rule in GENERATION_RULES if rule not in MADE_BY_A_BUILD])
