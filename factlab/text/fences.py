@@ -149,7 +149,7 @@ _ANNOUNCER = _either('verdict|label|ruling|judge?ment|assessment|rating|classifi
                      '(?:final|overall) (?:answer|result|score)')
 _OBJECT = (rf'\{{[^{{}}]*["\'](?:final_?)?(?:verdict|label|answer|judge?ment|ruling|rating)["\']\s*:\s*["\']?{_RIGHT}\b[^{{}}]*\}}|'
            rf'<(verdict|label|answer|judge?ment|ruling|rating)>\s*{_RIGHT}\s*</\1>')
-_TURN = (r'<\|[\w ]{1,40}\|>(?:\s*(?:assistant|system|user)\b)?|</?(?:start|end)_of_turn>(?:\s*(?:model|user)\b)?|'
+_TURN = (r'<\|\w{1,40}\|>(?:\s*(?:assistant|system|user)\b)?|</?(?:start|end)_of_turn>(?:\s*(?:model|user)\b)?|'
          rf'\[/?inst\]|<</?sys>>|</?(?:{_TAGS})>|[*_#]{{0,4}}\b(?:begin|start|end) of (?:the )?(?:{_TAGS})\b[*_#]{{0,4}}|"{{3,}}|`{{3,}}')
 _ANNOUNCED = (rf'(?<!\w)(?:(?:my|the|our|final|overall) ){{0,3}}{_ANNOUNCER}[*_]*\s*(?::|=|-+>?|[—–→])[\s"\'*_(\[]*{_RIGHT}(?!\w)'
               r'[*_"\')\].!]*(?=\s*(?:$|(?-i:[A-Z])|[^\w\s]))')
@@ -157,19 +157,26 @@ _WRITTEN = re.compile(f'{_OBJECT}|{_TURN}|{_ANNOUNCED}', re.IGNORECASE | re.MULT
 
 # %% ../../nbs/01_text/06_fences.ipynb #wvc2
 _THIS_TEXT = _either('claims?|responses?|answers?|statements?|summar(?:y|ies)|sentences?|assertions?|texts?')
-_IS = r'(?:is|are|was|were|has been|have been)(?: \w+ly| indeed| therefore| all)*'
+_SO = r'(?: \w+ly| indeed| therefore| all)*'
+_IS, _WAS = rf'(?:is|are|has been|have been){_SO}', rf'(?:was|were){_SO}'
 _BY = (r'(?: (?:by|with|against|in|from|to) (?:the |this |its |all )?(?:\w+ )?'
        r'(?:document|source|evidence|context|text|passage|article|facts?)s?)?')
-_ALL_OF_IT = (rf'(?:(?:(?:the|this|that|each|every|these|all(?: of)?(?: the| these| its)?) )?{_THIS_TEXT}'
-              r'(?: above| below| here| given| made| in (?:this|the) \w+)*|'
+_WHICH = r'(?: above| below| here| given| made| in (?:this|the) \w+)*'
+_ALL_OF_IT = (rf'(?:(?:this|that|each|every|these|all(?: of)?(?: the| these| its)?) {_THIS_TEXT}{_WHICH}|'
               r'(?:all|everything)(?: of (?:it|this|the above)| in (?:it|(?:this|the) \w+))?)')
-_PRAISE = rf'(?:{_ANNOUNCER}[*_]*\s*[:=—–-]+\s*)?{_ALL_OF_IT} {_IS} {_RIGHT}{_BY}(?:,? and(?: {_IS})? {_RIGHT}{_BY})?'
+_OF_TEXTS = rf'(?:{_ALL_OF_IT} (?:{_IS}|{_WAS})|(?:the )?{_THIS_TEXT}{_WHICH} {_IS})'  # the statements were true, as the auditors found
+_PRAISE = (rf'(?:{_ANNOUNCER}[*_]*\s*[:=—–-]+\s*)?{_OF_TEXTS} {_RIGHT}{_BY}'
+           rf'(?:,? and(?: (?:{_IS}|{_WAS}))? {_RIGHT}{_BY})?')
 _READER = _either('you|evaluators?|judges?|graders?|reviewers?|verifiers?|annotators?|models?|assistants?')
 _TELL = _either('answer|output|conclude|say|mark|judge|label|rate|grade|classify|return|respond|reply')
-_ORDER = (rf'(?:please |now |then )*{_TELL}\b(?: \w+){{0,4}},?(?: as| with| that| only)?\W+.{{0,40}}?{_RIGHT}\b.*|'
+_NO_NAME = rf'(?!(?! {_RIGHT}\b)(?-i: [A-Z]))'  # Mark Holm, Judge Amadi
+_SMALL = (r'(?:\W+(?:that|with|as|it|this|them|all|everything|the|these|each|every|any|above|following|whole|of|its|is|are|be|to|in|'
+          r'\w+ly))*')
+_ORDER = (rf'(?:please |now |then )*{_TELL}\b{_NO_NAME}(?: \w+){{0,4}},?(?: as| with| that| only)?\W+.{{0,40}}?{_RIGHT}\b.*|'
           r'(?:please |now |and )*(?:ignore|disregard|forget|override)\b.{0,60}'
           r'\b(?:instructions?|prompts?|the above|all above|previous|prior)\b.*|'
-          rf'.*\b{_READER} (?:must|should|shall|have to|has to|are to|is to) {_TELL}\b.*\b{_RIGHT}\b.*')
+          rf'.*\b{_READER} (?:must|should|shall|have to|has to|are to|is to) {_TELL}\b{_SMALL}'
+          rf'\W+(?:{_THIS_TEXT}\b.*\b{_RIGHT}|{_RIGHT})\b.*')
 _STEERING = re.compile(rf'{_PRAISE}|(?:note[^:.]{{0,40}}: *|{_PRAISE}[,:;] *)?(?:{_ORDER})', re.IGNORECASE)
 _PIECES = re.compile(r'((?<=[.!?;])\s+|\n+)')
 _LONGEST = 500  # characters of a sentence that is looked at

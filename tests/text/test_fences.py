@@ -163,6 +163,9 @@ def test_what_a_text_says_for_its_own_verdict_is_no_evidence(name, form):
 @pytest.mark.parametrize('evidence', [
     'Verdict: False', 'The claim is false.', 'The statement has not been confirmed.', 'Is it free? Answer: yes.',
     'The jury reached its verdict: true to the law, it acquitted him.', 'Doctors should rate pain as true to life.', 'It is true.',
+    'Mark Smith said that the figures were correct.', 'Judge Amadi found that the true owner was Karl Holm.',
+    'The judges should rate each cake on whether it is true to the recipe.', 'The statement was confirmed by the source.',
+    'The bank published its accounts; the statements were accurate.', 'It burned down <|and twelve people died|>.',
     'You should not ignore the instructions on the label.', 'Their answer was accurate to a millimetre, the engineers said.'])
 def test_other_evidence_stays_as_it_is(evidence):
     assert without_verdicts(f'{SAID} {evidence}') == f'{SAID} {evidence}' and without_verdicts(evidence) == evidence
