@@ -66,7 +66,7 @@ def changed_order(
 ) -> tuple[str, str]|None:  # as the sentence has them
     "Two words that a claim has in the other order than the sentence that it copies, each between other words."
     theirs, own = _once(sentence), _once(claim)
-    def kept(one: str, other: str) -> bool: return one == other != ''
+    def kept(one: str, other: str) -> bool: return one == other in theirs
     moved = [there for stem, here in own.items() if (there := theirs.get(stem))
              and not kept(here.before, there.before) and not kept(here.behind, there.behind)]
     return next(((two.word, one.word) for one, two in pairwise(moved) if one.at > two.at), None)

@@ -23,19 +23,21 @@ from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
 from ..store.answers import StoreChoice
 from ..text.language import language_warning
-from ..text.sentences import split_sentences
+from ..text.sentences import blank_blocks, split_sentences
+from ..text.word_forms import added_words
 from ..text.words import content_words, plain_text, whole_text
 from factlab.verification.extraction import (
     NOT_CHECKED,
     Extractor,
     as_the_text_has_it,
+    is_question,
     left_out_note,
     load_extractor,
     of_statements,
     states_nothing,
 )
 from .named_verifiers import load_verifier
-from .pipeline import unsaid
+from .pipeline import copy_doubt, unsaid
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
 
@@ -91,9 +93,9 @@ def sentence_places(
     blocks: bool = False,  # as for `split_sentences`
 ) -> list[tuple[str, int, int]]:  # sentence, start, end
     "The sentences of a text, and where they stand in it."
-    found, at = [], 0
+    found, at, read = [], 0, text if blocks else blank_blocks(text)
     for sentence in split_sentences(text, blocks=blocks):
-        place = re.compile(r'\s+'.join(map(re.escape, sentence.split()))).search(text, at)
+        place = re.compile(r'\s+'.join(map(re.escape, sentence.split()))).search(read, at)
         if place: at = place.end()
         found.append((sentence, *(place.span() if place else (-1, -1))))
     return found
@@ -137,6 +139,13 @@ def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:
     said = ' '.join(''.join(rest).split())
     return f'not read, since it is no sentence: {said[:80]}{"…"*(len(said) > 80)}' if content_words(said) else None
 
+def _asked_words(sentences: Sequence[tuple[str, int, int]]) -> str|None:
+    "Words that only questions of a text have: one may state what it asks (*he did, didn't he?*)."
+    asked = [sentence for sentence, _, _ in sentences if is_question(sentence)]
+    stated = '\n'.join(sentence for sentence, _, _ in sentences if not is_question(sentence))
+    words = added_words(stated, '\n'.join(asked)) if asked else []
+    return f'no sentence states what a question has: {", ".join(words[:5])}' if words else None
+
 def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
     "The units of all texts, why a text has none or not all that it says, and what nobody has read. What is only asked is no unit."
     texts, unread = list(rows.select('id', 'text').iter_rows()), dict[str, str|None]()
@@ -145,7 +154,7 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         places = {id: sentence_places(text) for id, text in texts}
         found = {id: [place for place in sentences if not states_nothing(place[0])] for id, sentences in places.items()}
         why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
-        unread = {id: _unread(text, places[id]) for id, text in texts}
+        unread = {id: '; '.join(filter(None, (_unread(text, places[id]), _asked_words(places[id])))) for id, text in texts}
     else:
         stated = extractor.extract(rows['text'].to_list(), store)
         read = {id: as_the_text_has_it(text, one) for (id, text), one in zip(texts, stated, strict=True)}
@@ -203,6 +212,18 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     tie = (labels == ENT) & (probabilities[:, ENT] <= np.delete(probabilities, ENT, 1).max(1))
     return np.array([OUTCOMES[NLI_LABELS[at]] for at in np.where(tie, 1, labels)], dtype=object)
 
+_LISTED = re.compile(r'[\s>#*•–-]*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
+
+def _doubts(units: pl.DataFrame, sources: Mapping[str, str], sure: float, by: str) -> dict[str, str]:  # by id
+    "Why texts that would be factual may not be: a sentence of theirs copies one of the source and is not the same."
+    sound = units.group_by('id').agg(least=pl.col('p_supported').min(), all=(pl.col('verdict') == OUTCOMES['ENT']).all())
+    found: dict[str, str] = {}
+    for id, number, text in units.join(sound.filter(pl.col('all') & (pl.col('least') >= sure)), on='id', how='semi').select(
+            'id', 'unit', 'text').iter_rows():
+        claim = text[_LISTED.match(text).end():]
+        if id not in found and (doubt := copy_doubt(sources[id], claim)): found[id] = f'read {by} {number}: the source {doubt}'
+    return found
+
 def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float,
               least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
@@ -254,6 +275,8 @@ def check(
     names = ('evidence', 'evidence_start', 'evidence_end')
     nearest = {name: [each[name] for each in shown] or [None]*len(units) for name in names}
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
+    doubts = {} if by == 'span' else _doubts(frame, sources, sure, by)
+    why = {id: '; '.join(each[id] for each in (why, doubts) if id in each) for id in {**why, **doubts}}
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why, sure, least, unread), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, why, sure, least, {*unread, *doubts}), rows, settings)

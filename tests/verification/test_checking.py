@@ -43,9 +43,9 @@ def texts(*rows: tuple[str, str, str]) -> pl.DataFrame: return TEXTS.frame(dict(
 
 
 def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
-    verifier = Says(Trains=(.1, .7, .2), Nobody=(.2, .2, .6), Perhaps=(.8, .1, .1), Even=(.4, .4, .2))
+    verifier = Says(Trains=(.1, .7, .2), Nobody=(.2, .2, .6), Mills=(.8, .1, .1), Even=(.4, .4, .2))
     rows = texts(('good', SOURCE, 'It is old. It has a mill.'), ('wrong', SOURCE, 'It is old. Nobody sold it in 1952.'),
-                 ('open', SOURCE, 'Trains cross it.'), ('unsure', SOURCE, 'Perhaps it was sold.'), ('tie', SOURCE, 'Even so.'),
+                 ('open', SOURCE, 'Trains cross it.'), ('unsure', SOURCE, 'Mills may be sold.'), ('tie', SOURCE, 'Even so.'),
                  ('none', SOURCE, ' '))
     found = check(rows, verifier, store=False)
     UNITS.check(found.units)
@@ -72,9 +72,27 @@ def test_claims_come_from_an_extractor():
 def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
     found = check(texts(('fence', SOURCE, 'It is old.\n```\nIt is on the Moon.\n```'),
                         ('table', SOURCE, 'It is old.\n\n| a | b |\n|---|---|\n| c | Moon |'),
-                        ('list', SOURCE, '## Old\n1. It is old.\n- It has a mill.\n> It is old.')), Says(), store=False)
+                        ('list', SOURCE, '## Mill\n1. It is old.\n- It has a mill.\n> It is old.')), Says(), store=False)
     assert found.texts['verdict'].to_list() == ['undecided', 'undecided', 'factual'] and 'Moon' in found.texts['reason'][0]
     assert 'not with the probability' not in check_report(found)
+
+
+@pytest.mark.parametrize(('source', 'text', 'why'), [
+    ('In 1945 troops blew up the eastern span, but the western span survived.',
+     'In 1945 troops blew up the western span, but the eastern span survived.', 'has "eastern" before "western"'),
+    ('The shop opens at 10 a.m. on Saturdays.', 'The shop opens at 10 p.m. on Saturdays.', 'lacks "pm" of the claim'),
+    ('The mill burned down in 1901.', 'The mill burned down in 1901. The owner set the fire, didn\'t he?',
+     'no sentence states what a question has: owner, set, fire'),
+    ('Almost all of the passengers survived.', 'All of the passengers survived.', 'has "Almost", which the claim leaves out'),
+    ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None)])
+def test_near_copies_and_what_is_only_asked_keep_a_text_from_being_factual(source, text, why):
+    found = check(texts(('a', source, text)), Says(), store=False).texts.row(0, named=True)
+    assert found['verdict'] == ('undecided' if why else 'factual') and (why or '') in (found['reason'] or '')
+
+
+def test_places_of_a_sentence_that_stands_in_a_block_as_well():
+    for block in ('```\nThe mill is old.\n```\n', '| The mill is old. | x |\n\n', '~~~py\nprint("The mill is old.")\n~~~\n'):
+        assert sentence_places(block + 'The mill is old.') == [('The mill is old.', len(block), len(block) + 16)]
 
 
 def test_a_check_by_claims_is_kept_as_a_run():
@@ -169,8 +187,8 @@ def test_what_the_default_is_worth_stands_below():
     report = check_report(check(texts(('a', SOURCE, 'Trains cross it.')), Says(Trains=(.1, .7, .2)), store=False))
     assert report.startswith('a: UNDECIDED (1 not in the evidence)') and 'nearest in the source' not in report.split('\n')[2]
     assert 'undecided text' not in report
-    rows = texts(('a', SOURCE, 'Perhaps it was sold.'), ('b', SOURCE, 'It is old.'))
-    unsure = check_report(check(rows, Says(Perhaps=(.8, .1, .1)), store=False))
+    rows = texts(('a', SOURCE, 'Mills may be sold.'), ('b', SOURCE, 'It is old.'))
+    unsure = check_report(check(rows, Says(Mills=(.8, .1, .1)), store=False))
     assert 'In 1 undecided text every sentence is supported' in ' '.join(unsure.split())
 
 
