@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['QUESTIONS', 'PTRUE', 'TRUTH_OPTIONS', 'LETTERS', 'SPELLINGS', 'PROBE', 'PROBE_STATUSES', 'LEAST_MASS', 'Reading',
            'SAMPLED', 'SAMPLING_CHECK', 'KNOWS_NOTHING', 'DENSITY', 'sample_questions', 'order_messages',
-           'share_bounds', 'choice_masses', 'top_masses', 'ptrue_exact', 'read_letter', 'ptrue_sampled',
+           'share_bounds', 'choice_masses', 'top_masses', 'probed_name', 'ptrue_exact', 'read_letter', 'ptrue_sampled',
            'sampling_check', 'probe_calibration', 'documents_of', 'probe_over_baselines', 'density_by_category']
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c2
@@ -163,6 +163,14 @@ def _combined(id: str, orders: Sequence[tuple]) -> dict:
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #c25
 Reading = Literal['auto', 'choices', 'top']
+
+def probed_name(
+    model: str,
+    dtype: str = 'float32',
+) -> str:
+    """The name of a model of factlab's with its number format. In bfloat16 its logits have steps of up to 1/8, and probabilities depend on
+    the batch."""
+    return f'{model}?dtype={dtype}' if model in ('tiny', 'small') else model
 
 # %% ../../nbs/13_probing/00_ptrue.ipynb #6ebc1c4c
 def ptrue_exact(

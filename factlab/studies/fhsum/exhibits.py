@@ -42,10 +42,10 @@ EXHIBITS = (
             tour={'limit': 12}, plan=partial(_plan, 'fhsum/table3')),
     Exhibit('fhsum/table6', 'Accuracy per category', 'measured', {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'},
             tour={'models': [], 'limit': 12}, plan=partial(_plan, 'fhsum/table6')),
-    Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', {'row': 'tiny + Vanilla Judge', 'metric': 'F1'},
+    Exhibit('fhsum/table7', 'Accuracy per category and model size', 'measured', {'method': 'Vanilla Judge', 'metric': 'F1'},
             chart=True, plan=partial(_plan, 'fhsum/table7')),
     Exhibit('fhsum/fig4', 'Answers to each category: judges (in print: GPT-4o)', 'measured',
-            {'row': 'tiny + Vanilla Judge', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig4')),
+            {'method': 'Vanilla Judge', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig4')),
     Exhibit('fhsum/fig5', 'F1 against model size', 'exact', {'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig5')),
     Exhibit('fhsum/fig6', 'Answers to each category: retrieval (in print: Llama3-8B)', 'measured',
             {'row': 'Verifier + Reflection Retrieval', 'metric': 'F1'}, chart=True, plan=partial(_plan, 'fhsum/fig6')),
@@ -60,8 +60,8 @@ EXHIBITS = (
     Exhibit('fhsum/transfer', 'Does a ranking carry over to real hallucinations?', 'measured',
             {'metric': "Kendall's tau of the methods"}, chart=True, plan=partial(_plan, 'fhsum/transfer')),
     Exhibit('fhsum/noticing', 'Does a judge overlook what it believes?', 'measured',
-            {'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is missed'}, plan=partial(_plan, 'fhsum/noticing'),
-            wider={'row': 'tiny + Vanilla Judge: P(True)', 'metric': 'AUROC of what is true'}),
+            {'metric': 'AUROC of what is missed'}, plan=partial(_plan, 'fhsum/noticing'),
+            wider={'metric': 'AUROC of what is true'}),
 )
 
 # %% ../../../nbs/19_studies/03_fhsum/13_exhibits.ipynb #k1

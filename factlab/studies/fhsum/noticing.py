@@ -15,7 +15,7 @@ from ...core.core import DataError
 from ...measures.baselines import compare_with_baselines
 from ...mixed_context.labels import FACTUAL, NONE
 from ...probing.methods import ExactPTrue
-from ...probing.ptrue import QUESTIONS
+from ...probing.ptrue import QUESTIONS, probed_name
 from ...reports.baseline_rows import baseline_rows
 from ...reports.exhibits import make_cells
 from ...runs.plan import Done, Plan, Rows, Step
@@ -89,7 +89,8 @@ def noticing_plan(
     "A judge, and its P(True) of the descriptions. Raises `DataError` as `description_questions`."
     chosen = Settings(data=data, loaded=loaded, **settings)
     questions = description_questions(scored_rows(chosen).frame).select('id', 'question', 'answer')
-    probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), chosen.model(model))
+    probed = chosen.model(model if model in loaded else probed_name(model))
+    probe = Step(ExactPTrue(), Rows(data, questions, 'descriptions'), probed)
     entries = [replace(entry, about={'probe': probe}) for entry in direct_entries(chosen, [model])]
     return Plan(exhibit, {'model': model, 'data': data, 'limit': None, 'seed': 0} | settings, tuple(entries))
 

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['ADDED_CATEGORIES', 'MEAN', 'CATEGORY_TITLES', 'TRUE_FACTS', 'UNCHANGED', 'SENTENCES', 'DETECTORS', 'load_questions',
-           'written_questions', 'missed_questions', 'known_questions', 'ptrue_plan', 'probed_name', 'sorting_of',
-           'asked_questions', 'probes_of', 'keep_questions', 'titled', 'ptrue_cells', 'figure_cells', 'ptrue_chart',
-           'calibration_chart', 'question_plan', 'question_example', 'example_text', 'example_cells', 'described_facts',
-           'labelled_facts', 'true_facts', 'cases_of', 'detector_step', 'counterfactual_plan', 'detections_of',
-           'counterfactual_cells', 'swapped_cells', 'counterfactual_notes', 'with_chart']
+           'written_questions', 'missed_questions', 'known_questions', 'ptrue_plan', 'sorting_of', 'asked_questions',
+           'probes_of', 'keep_questions', 'titled', 'ptrue_cells', 'figure_cells', 'ptrue_chart', 'calibration_chart',
+           'question_plan', 'question_example', 'example_text', 'example_cells', 'described_facts', 'labelled_facts',
+           'true_facts', 'cases_of', 'detector_step', 'counterfactual_plan', 'detections_of', 'counterfactual_cells',
+           'swapped_cells', 'counterfactual_notes', 'with_chart']
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -49,6 +49,7 @@ from factlab.probing.ptrue import (
     order_messages,
     probe_calibration,
     probe_over_baselines,
+    probed_name,
     sample_questions,
     sampling_check,
 )
@@ -152,11 +153,6 @@ def ptrue_plan(
     return Plan(exhibit, {'models': models, 'dtype': dtype, **settings.parameters(), **given}, tuple(entries), notes)
 
 # %% ../../../nbs/19_studies/01_final/08_probes.ipynb #7fbef8a6
-def probed_name(model: str, dtype: str) -> str:
-    """The name of a model of factlab's with its number format. In bfloat16 its logits have steps of up to 1/8, and probabilities depend on
-    the batch."""
-    return f'{model}?dtype={dtype}' if model in ('tiny', 'small') else model
-
 def sorting_of(plan: Plan, done: Done) -> SortedErrors|None:
     "The missed errors that questions are about; None where the data or a file have questions."
     entry = plan.entries[0]
