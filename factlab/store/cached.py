@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from ..core.core import StoreError, progress
+from ..core.core import StoreError, end_if_interrupted, progress
 from .answers import Store, StoreChoice
 
 # %% ../../nbs/03_store/02_cached.ipynb #k5
@@ -93,6 +93,7 @@ def vectors_from_store(
         keys = list(rest)
         with progress(total=len(keys), label=label, unit=unit) as bar:
             for start in range(0, len(keys), share):
+                end_if_interrupted()
                 part = keys[start:start + share]
                 rows = compute([rest[key] for key in part])
                 new = {key: np.asarray(row, np.float32) for key, row in zip(part, rows, strict=True)}

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from fastcore.basics import patch
 
-from ..core.core import DataError, ModelError
+from ..core.core import DataError, ModelError, end_if_interrupted
 from ..core.registry import Option, one_word, read_name, read_options
 from ..models.adapters import Adapter, find_adapter, merge_adapter, read_tensors
 from ..models.prompts import Prompt
@@ -439,6 +439,7 @@ def _scores(self: NLI, windows: Sequence[dict]) -> np.ndarray:  # [windows, 3] i
     scores = np.zeros((len(windows), len(NLI_LABELS)), np.float32)
     columns = [NLI_LABELS.index(label) for label in self.outputs.labels]
     for batch in token_batches([len(window['input_ids']) for window in windows], self.options['batch_tokens']):
+        end_if_interrupted()
         with quiet(): padded = self.tokenizer.pad([windows[at] for at in batch], return_tensors='pt').to(self.model.device)
         with torch.inference_mode(): logits = self.model(**padded).logits.float()
         if logits.ndim == 3: logits = logits[:, 0]  # a head on every token: that of the first decides
