@@ -235,6 +235,8 @@ def _read_rows(read: Rows, responder: str|None) -> pl.DataFrame:
     for row in rows: row |= {'request_id': identifier(row['request_id']), 'responder': row['responder'] if model else responder}
     read.refuse([(at, f'{name} is {type(row[name]).__name__}, expected text') for at, row in enumerate(rows)
                  for name in named if row[name] is not None and not isinstance(row[name], str)])
+    read.refuse([(at, f'the responder is {row["responder"]!r}, and names that begin with Baseline are those of factlab\'s own: rename it')
+                 for at, row in enumerate(rows) if (row['responder'] or '').startswith('Baseline')])
     read.refuse([(at, f'{name} is missing or blank') for at, row in enumerate(rows) for name in named[:2] if not (row[name] or '').strip()])
     own = 'id' if request == 'request_id' and any(each.get('id') is not None for each in read.rows) else None
     ids = [identifier(each.get('id')) if own else f'{row["request_id"]}/{row["responder"]}'

@@ -24,7 +24,7 @@ from ..measures.calibration import auroc, brier_score, calibrated_error, expecte
 from ..measures.comparison import paired_bounds
 from ..measures.noise import prediction_powered_mean, rogan_gladen
 from ..measures.stats import Interval, check_level, mean_interval, proportion_bounds
-from .own_comparison import LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of, without_nothing
+from .own_comparison import FEWEST, LARGE, check_shared_labels, drawn_scores, expanded_bounds, units_of, without_nothing
 from .own_files import OwnReport, label_column, number_column, once_each, own_rows, same_labels
 
 # %% ../../nbs/16_reports/12_own_judge.ipynb #oj4
@@ -235,8 +235,10 @@ def _with_differences(name: str, above: str, scores: np.ndarray, drawn: np.ndarr
 def as_good_judges(
     trivial: pl.DataFrame,  # of `trivial_judges`
     score: str = 'judge_above',
+    labels: int = FEWEST,  # fewer than that show nothing
 ) -> list[str]:
     "Trivial judges that the judge is not significantly better than."
+    if labels < FEWEST: return trivial['judge'][1:].to_list()
     above = (pl.col(f'{score}_low') > 0) | ((pl.col(score) > 0) & pl.col(f'{score}_low').is_null())
     return trivial.slice(1).filter(~above.fill_null(False))['judge'].to_list()
 
@@ -499,7 +501,7 @@ def _told(judged: Judged, trivial: pl.DataFrame) -> list[str]:
     if judged.labelled['said'].n_unique() == 1: notes.append('the judge said the same of all labelled rows')
     scores = {'judge_above': 'agrees more often'} | ({'balanced_above': 'has a higher balanced accuracy'} if len(classes) > 1 else {})
     for score, name in scores.items():
-        alike = as_good_judges(trivial, score)
+        alike = as_good_judges(trivial, score, judged.labelled.height)
         notes.append(f'the judge {name} than each baseline' if not alike else
                      f'it is not shown that the judge {name} than: {", ".join(alike)}')
     if (order := order_by_probability(judged)) is not None:

@@ -51,6 +51,7 @@ from factlab.reports.exhibits import (
     summary_of,
 )
 from ..runs.plan import Plan, execute
+from ..text.words import printable
 
 # %% ../../nbs/16_reports/07_reproduce.ipynb #c4
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def plain_table(
     frame: pl.DataFrame,
 ) -> str:
     "A frame as aligned plain text, every cell in full."
-    columns = [[name, *('–' if value is None else str(value) for value in frame[name].to_list())] for name in frame.columns]
+    columns = [[name, *('–' if value is None else printable(str(value)) for value in frame[name].to_list())] for name in frame.columns]
     widths = [max(map(len, column)) for column in columns]
     lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in zip(*columns, strict=True)]
     return '\n'.join([lines[0], '  '.join('-'*width for width in widths), *lines[1:]])

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MONTHS', 'WEEKDAYS', 'COUNT_WORDS', 'TENS', 'NUMBER_WORDS', 'ORDINALS', 'SCALES', 'ARGUMENTS', 'whole_text',
-           'normal_text', 'normal_offset', 'visible_text', 'plain_text', 'plain_words', 'content_words',
+           'normal_text', 'normal_offset', 'printable', 'visible_text', 'plain_text', 'plain_words', 'content_words',
            'content_overlap', 'content_overlaps', 'apart']
 
 # %% ../../nbs/01_text/00_words.ipynb #c2
@@ -36,6 +36,16 @@ _INVISIBLE = re.compile('[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180
 _ALIKE = {**dict.fromkeys('‐‑‒–—―−⁃﹘', '-'), **dict.fromkeys('‘’‚‛′ʹʼ‹›', "'"), **dict.fromkeys('“”„‟″«»〝〞〟', '"'), '⁄': '/'}
 _ONE_SIGN = str.maketrans(_ALIKE)
 _RAISED, _FRACTION = re.compile(r'(?<=\d)(?=[²³¹⁰⁴-⁹⁺⁻])'), re.compile(r'(?<=\d)(?=[¼-¾⅐-⅟↉₀-₉])')
+
+_ESCAPES = re.compile(r'\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)|\x1b.', re.DOTALL)
+
+def printable(
+    text: str,
+) -> str:  # on one line
+    "A text without control characters, escape sequences and marks of direction; white space becomes single spaces."
+    text = _ESCAPES.sub('', text)
+    kept = (' ' if letter.isspace() else letter for letter in text if letter.isspace() or unicodedata.category(letter)[0] != 'C')
+    return ' '.join(''.join(kept).split())
 
 def visible_text(text: str) -> str:
     "The text without characters that are not seen: marks of width nothing, directions, fillers, variation selectors."

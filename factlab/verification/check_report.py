@@ -13,8 +13,9 @@ import textwrap
 import polars as pl
 
 from ..core.core import assets_dir
+from ..text.words import printable
 from .checking import Checked
-from .reporting import OVERLOOKED, printable
+from .reporting import OVERLOOKED
 from .verdict_rules import OUTCOMES, UNDECIDED
 
 # %% ../../nbs/08_verification/14_check_report.ipynb #cr4

@@ -20,6 +20,7 @@ from factlab.retrieval.methods import NamedCorpus, first_passages
 from factlab.text.fences import fenced_in
 from factlab.text.language import language_warning
 from factlab.text.sentences import split_sentences
+from factlab.text.words import printable
 from factlab.verification.asked_verifier import VERIFIER_ANSWERS, AskedVerifier
 from factlab.verification.extraction import BY_SENTENCE, ModelExtractor
 from factlab.verification.methods import CLAIMS_OF_TEXTS, Claims, TextVerdicts
@@ -36,7 +37,7 @@ from factlab.verification.pipeline import (
     verify_text,
     verify_texts,
 )
-from factlab.verification.reporting import printable, verdict_json, verdict_report
+from factlab.verification.reporting import verdict_json, verdict_report
 from factlab.verification.verdict_rules import MISSING, OUTCOMES, SURE, VERDICT_RULES, VERDICTS, algorithm1, decide, labels_of, read_method
 from factlab.verification.verifier import NLI_LABELS, cached_probabilities
 

@@ -163,7 +163,9 @@ def response_texts(
     own = judged.head(len(raw)).with_columns(  # rows that a responder lacks follow these
         text=pl.Series([row.get('response') for row in raw], dtype=pl.String),
         source=pl.Series([row.get('document') for row in raw], dtype=pl.String))
-    return TEXTS.check(own.filter(status='ok').select('id', pl.coalesce('source', 'document').alias('source'), 'text'))
+    blank = pl.col('text').fill_null('').str.strip_chars() == ''  # its verdict says so, as of `factlab check`
+    held = own.filter((pl.col('status') == 'ok') | blank, pl.coalesce('source', 'document').is_not_null())
+    return TEXTS.check(held.select('id', pl.coalesce('source', 'document').alias('source'), pl.col('text').fill_null('')))
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #fr3
 def _alone(arguments: argparse.Namespace, board) -> list[str]:
@@ -190,7 +192,6 @@ def _told(arguments: argparse.Namespace, plan, done, board) -> 'CheckTold|str':
     ranked = _ranking(arguments, plan, board) if mine['responder'].n_unique() > 1 else _alone(arguments, board)
     more = [*ranked, *board_notes(plan, done, board), *beside_people(plan, done)]
     texts = response_texts(arguments.responses, mine)
-    if texts.is_empty(): return '\n'.join(['no response can be held against its document', *more]) + '\n'
     run = check_run(texts, str(arguments.responses))
     text = '\n'.join([check_report(read_check(run), page_width(), arguments.all), kept_as(run), '', *more]) + '\n'
     return CheckTold(text, read_check(run), {'run': run.id, 'leaderboard': board.to_dicts()})
@@ -207,7 +208,7 @@ def _beside_people(judge: str, part, people, seed: int) -> list[str]:  # of JUDG
     if gold.height < 2: return [f'{judge} judged {gold.height} labelled responses: two are needed to compare']
     judged = judged_rows(part.select('id', 'response', predicted=words), gold)
     agreement, trivial = agreement_table(judged, seed=seed), trivial_judges(judged, seed=seed)
-    alike = ', '.join(as_good_judges(trivial))
+    alike = ', '.join(as_good_judges(trivial, labels=gold.height))
     told = f'it is not shown that {judge} agrees more often than: {alike}' if alike else f'{judge} agrees more often than each baseline'
     return [f'\n{judge} beside what people say of {gold.height} responses', plain_table(shown_table(agreement)), '',
             plain_table(shown_table(trivial)), told]

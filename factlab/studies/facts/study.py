@@ -246,6 +246,9 @@ def _of_file(settings: Settings, requests: Rows) -> tuple[Rows, list[Rows|Step]]
         try: own = requests_of(read_responses(path))
         except DataError as alone:
             raise DataError(str(alone) if str(alone) == str(joined) else f'{joined}. Without the data set: {alone}') from None
+    if (settings.limit or own.height) < own.height:
+        raise UsageError(f'a limit is of the requests of a data set: {path} has its own, and all of its responses are '
+                         'judged. Leave it out, or give a shorter file')
     return Rows(path, own), [Rows(path, read_responses(path, own))]  # again, with a row for what a responder did not answer
 
 # %% ../../../nbs/19_studies/02_facts/05_study.ipynb #paperch1

@@ -80,7 +80,17 @@ def test_sentences_stand_first_and_a_ranking_only_where_there_are_two(tmp_path, 
     assert {row['responder'] for row in found['leaderboard']} >= {'mine', 'other'}
     assert run(*given) == 0 and 'rank_range' in capsys.readouterr().out
     written(told | {'responder': 'other', 'response': ''})
-    assert run(*given) == 0 and capsys.readouterr().out.startswith('no response can be held against its document')
+    assert run(*given) == 0 and capsys.readouterr().out.startswith('a/other: UNDECIDED (nothing to check): the text has no ')
+    assert run(*given, '--out', tmp_path/'none.parquet') == 0 and pl.read_parquet(tmp_path/'none.parquet')['unit'].to_list() == [None]
+    capsys.readouterr()
+    assert run(*given, '--json') == 0 and json.loads(capsys.readouterr().out)['units'] == []
+    given_one = told | {'responder': 'other', 'response': 'The mill is old.'}
+    written(given_one, given_one | {'request_id': 'b'})
+    with pytest.raises(UsageError, match='all of its responses are judged'): run(*given, '--limit', 1)
+    written(given_one | {'responder': 'Baseline: mine'})
+    with pytest.raises(DataError, match='names that begin with Baseline'): run(*given)
+    written(given_one | {'responder': 'a\x1b[31m\u202eb\n'}, given_one)
+    assert run(*given) == 0 and not {'\x1b', '\u202e'} & {*(shown := capsys.readouterr().out)} and 'ab' in shown
     with pytest.raises(UsageError, match='the name says the form'): run(*given, '--out', tmp_path/'board.pdf')
     assert run('--judges', 'words', '--limit', 1, '--json') == 0 and 'leaderboard' in json.loads(capsys.readouterr().out)
 
