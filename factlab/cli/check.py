@@ -20,7 +20,9 @@ def read_columns(
     pairs = [part.partition('=') for part in (text or '').split(',') if part.strip()]
     if wrong := [name for name, equals, column in pairs if not equals or not column.strip()]:
         raise UsageError(f'--columns has {wrong[0]!r}: write NAME=THEIRS, as source=article,text=abstract')
-    return {name.strip(): column.strip() for name, _, column in pairs}
+    names = {name.strip(): column.strip() for name, _, column in pairs}
+    if len(names) < len(pairs): raise UsageError(f'--columns {text} names a column twice: keep one of each')
+    return names
 
 # %% ../../nbs/21_cli/11_check.ipynb #cc5
 def _check(arguments: argparse.Namespace) -> int|str:

@@ -46,6 +46,7 @@ def read_mapping(
     if wrong := [''.join(pair) for pair in pairs if not (pair[0].strip() and pair[2].strip())]:
         raise UsageError(f'{wrong[0]!r} names no column: write NAME=YOURS, as in id=example,predicted=answer')
     names = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+    if len(names) < len(pairs): raise UsageError(f'{text!r} names a column twice: keep one of each')
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f'there is no column {unknown[0]!r} to be mapped: factlab reads {", ".join(known)}')
     return names

@@ -68,12 +68,13 @@ def language_warning(
     advice = 'the embedded parts know English only: name a model that knows the language'
     letters = share*sum(map(str.isalpha, text[:5_000]))
     if letters >= (8 if share > 0.5 else 40) and share >= 0.1:
-        return f'{share:.0%} of the letters are {script.capitalize()}; {advice}'
+        return f'{share:.0%} of the letters are {"Chinese or Japanese" if script == "CJK" else script.capitalize()}; {advice}'
     if not (shares := small_word_shares(words := _small_words(text))): return None
     best = max(shares, key=shares.get)
     if shares['English'] >= max(_LEAST_SHARE, 0.6*shares[best]):
         part = foreign_part(words)
         return part and f'a part of the text looks like {part}; {advice}'
     named = best != 'English' and shares[best] >= 0.15
-    likely = f'the text looks like {best}' if named else f'only {shares["English"]:.0%} of the words are common English ones'
+    few = f'only {shares["English"]:.0%} of the words are common English ones: is it English prose?'
+    likely = f'the text looks like {best}' if named else few
     return f'{likely}; {advice}'

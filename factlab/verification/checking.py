@@ -202,9 +202,12 @@ def _marked(rows: pl.DataFrame, verifier: Verifier, store: StoreChoice) -> tuple
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12
 def _warnings(rows: pl.DataFrame, *parts: object) -> dict[str, str]:  # by id
-    "What to know of the verdicts on texts in a language that the parts do not know."
+    "What to know of the verdicts on texts in a language that the parts do not know, or with a source in one."
     if not any(getattr(part, 'english_only', False) for part in parts): return {}
-    return {id: warning for id, text in rows.select('id', 'text').iter_rows() if (warning := language_warning(text))}
+    known = {source: language_warning(source) for source in rows['source'].unique()}
+    of_both = {id: [language_warning(text), known[source] and f'the source: {known[source]}']
+               for id, source, text in rows.select('id', 'source', 'text').iter_rows()}
+    return {id: '; '.join(filter(None, said)) for id, said in of_both.items() if any(said)}
 
 def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     "The likeliest outcome; support only where it is likelier than each of the others."

@@ -21,7 +21,7 @@ from factlab.text.language import language_warning
         ('Ystad on kaupunki Etelä-Ruotsissa, ja siellä on suuri satama sekä vanha luostari.', 'Finnish'),
         ('Şehir, ülkenin en eski limanlarından biri olan limanı ve deniz kıyısında süren şenlikleri ile tanınır.', 'common English'),
         ('Город известен своим портом.', 'Cyrillic'),
-        ('東京は日本の首都です。人口は多い。', 'Cjk'),
+        ('東京は日本の首都です。人口は多い。', 'Chinese or Japanese'),
         ('المدينة معروفة بمينائها القديم.', 'Arabic'),
     ],
 )
@@ -63,7 +63,7 @@ ENGLISH = ('The bridge was opened in 1902 and carries two lanes of traffic acros
     ('Le pont a été construit après la guerre par des ouvriers qui venaient de la région, et il relie les deux rives du fleuve, sur lequel '
      'on ne voit plus de bateaux depuis que le port est fermé.', 'a part of the text looks like French'),
     ('桥于一九〇二年通车，横跨河流，有两条车道。它由一位来自北方的工程师设计，'
-     '他还建造了车站和市场大厅，如今桥已关闭，人们只能乘船过河。', 'Cjk'),
+     '他还建造了车站和市场大厅，如今桥已关闭，人们只能乘船过河。', 'Chinese or Japanese'),
 ])
 def test_a_part_in_another_language_is_named(part, said):
     assert language_warning(ENGLISH) is None

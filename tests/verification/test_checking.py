@@ -11,11 +11,13 @@ from hostile_texts import hostile
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factlab.cli.check import read_columns
 from factlab.cli.lab import lab_notebook
 from factlab.cli.main import main
 from factlab.core.core import DataError, UsageError
 from factlab.core.glossary import meaning
 from factlab.models.prompts import Parsed
+from factlab.reports.own_files import read_mapping
 from factlab.runs.runs import load_run
 from factlab.text.words import whole_text
 from factlab.verification.check_report import check_report, known_accuracy
@@ -269,3 +271,12 @@ def test_a_dry_run_asks_nothing(file, capsys):
     assert main(['check', str(file), '--verifier', 'prompt:tiny', '--dry-run']) == 0
     counted = capsys.readouterr().out.splitlines()
     assert next(line for line in counted if line.startswith('tiny')).split()[2] == '3'
+
+
+def test_a_source_in_another_language_is_told_and_columns_stand_once(tmp_path):
+    german = 'Die Stadt liegt an der Küste und ist für ihren alten Hafen bekannt, der im Mittelalter entstanden ist.'
+    rows = texts(('a', german, 'The town is known for its old harbour, which is from the Middle Ages.'), ('b', SOURCE, 'It is old.'))
+    found = check(rows, Says(), store=False).texts
+    assert found['reason'][0].startswith('the source: the text looks like German') and found['reason'][1] is None
+    with pytest.raises(UsageError, match='names a column twice'): read_columns('source=a,source=b')
+    with pytest.raises(UsageError, match='names a column twice'): read_mapping('id=a,id=b', ['id'])
