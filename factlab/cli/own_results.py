@@ -136,8 +136,8 @@ def _judge(arguments: argparse.Namespace) -> str|int:
         judged = judged_rows(verdicts, said.labels, arguments.positive, arguments.drawn)
         more = told_again(said.again, judged) + (_queued(judged, arguments) if arguments.queue else [])
     shown = given_report(report, arguments, [*given.notes, *said.notes, *mapped], more)
-    if not (arguments.queue and lab_at_hand()): return shown
-    give_text(shown, arguments.out)
+    if not arguments.queue or arguments.out or arguments.format or not lab_at_hand(): return shown
+    print(shown, flush=True)
     return open_lab(arguments.queue)
 
 def _queued(judged: 'Judged', arguments: argparse.Namespace) -> list[str]:

@@ -379,19 +379,21 @@ def rogan_gladen_share(
     """The share corrected by the judge's error rates. Raises `UsageError` for a judge no better than chance, or a class without labels.
 
     The labelled rows are among those corrected, so rates and share are drawn together: what labels and verdicts are to each other within
-    a stratum from its Dirichlet distribution under Jeffreys' prior, the verdicts without a label by resampling."""
+    a stratum from a Dirichlet distribution (Jeffreys' prior where there are no strata), the verdicts without a label by resampling."""
     from scipy.special import ndtri
     generator, n, labels = np.random.default_rng(seed), judged.rows.height, judged.labelled.height
     table, tables, called, said = np.zeros((2, 2)), np.zeros((resamples, 2, 2)), 0, np.zeros(resamples)
-    for size, part in _strata_of(judged):
+    strata = _strata_of(judged)
+    sizes = generator.multinomial(n, [size for size, _ in strata], resamples)/n  # other rows would fall into strata otherwise
+    for at, (size, part) in enumerate(strata):
         positive = part.select('gold', pl.col('said').eq_missing(judged.positive))
         known, rest = positive.drop_nulls(), positive.filter(pl.col('gold').is_null())['said']
         gold = known['gold'].eq(judged.positive).to_numpy()
         counts = np.array([[(known['said'].to_numpy()[gold == side] == call).sum() for call in (True, False)] for side in (True, False)])
         drawn = generator.dirichlet(counts.ravel() + size/2, resamples).reshape(-1, 2, 2)
         without = generator.binomial(rest.len(), rest.mean() or 0, resamples)
-        table, tables, called = table + size*counts/known.height, tables + size*drawn, called + positive['said'].sum()
-        said += (known.height*drawn[:, :, 0].sum(-1) + without)/n
+        table, tables = table + size*counts/known.height, tables + sizes[:, at, None, None]*drawn
+        called, said = called + positive['said'].sum(), said + sizes[:, at]*(known.height*drawn[:, :, 0].sum(-1) + without)/part.height
     if not table.sum(-1).all(): raise UsageError("people's labels are of one class: the judge's errors on the other are unknown")
     share = rogan_gladen(called, n, table[0, 0]/table[0].sum(), table[1, 1]/table[1].sum()).estimate
     hits, alarms = (tables[:, side, 0]/tables[:, side].sum(-1) for side in (0, 1))

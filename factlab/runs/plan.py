@@ -8,9 +8,9 @@ __all__ = ['AT_ONCE', 'Rows', 'Step', 'Derived', 'Entry', 'Plan', 'in_order', 'D
 
 # %% ../../nbs/06_runs/02_plan.ipynb #p2
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from ..core.core import INTERRUPTED, RunError, Schema, digest
+from ..core.core import STOPPED, RunError, Schema, digest
 from ..data.datasets import fingerprint
 from ..models.asking import RETRY_NOTE
 from ..models.dry_run import DryRun, estimate_of, open_dry_run
@@ -178,6 +178,7 @@ class _Together:
     def __init__(self):
         self.changed, self.running, self.turn = threading.Condition(), 0, threading.Lock()
         self.over = False                              # nobody answers any more
+        self.stopped = threading.Event()               # Ctrl+C was pressed: threads that compute end at their next batch
         self.calls: list[_Call] = []                   # of steps that wait
         self.done: list[tuple[Step, Run|BaseException]] = []
 
@@ -207,6 +208,7 @@ class _Together:
             finally: self.turn.acquire()
             asked.extend((model, answer) for answer in answers)
             return answers
+        STOPPED.set(self.stopped)
         try:
             with self.turn, asking_through(through):
                 if self.over: raise RunError('interrupted')
@@ -275,7 +277,7 @@ def execute(
     "Carry out the steps of plans, as far as they are not there. Raises what the first step to fail raised, when the others are done."
     waiting = in_order(step for each in wanted for step in (each.steps if isinstance(each, Plan) else [each]))
     done, together, failed, calls, active = Done(), _Together(), dict[Step, BaseException](), list[_Call](), 0
-    with _ending_threads(), ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             while waiting or active:
                 ready = [step for step in waiting if all(each in done.runs for each in step.before)][:AT_ONCE - active]
@@ -292,19 +294,13 @@ def execute(
                     else: done.runs[step] = result
                 waiting = [step for step in waiting if not any(each in failed for each in in_order([step]))]
         except KeyboardInterrupt:
-            INTERRUPTED.set()
+            together.stopped.set()
             raise
         finally: _give_up(calls, together)
     for error in failed.values(): raise error
     return done
 
 # %% ../../nbs/06_runs/02_plan.ipynb #9b46d517
-@contextmanager
-def _ending_threads() -> Iterator[None]:
-    "Once all threads have ended, nothing is interrupted any more."
-    try: yield
-    finally: INTERRUPTED.clear()
-
 def _give_up(calls: Sequence[_Call], together: _Together) -> None:
     "Nobody will answer any more: steps that wait end, and those that ask from now on."
     with together.changed: together.over = True

@@ -76,6 +76,7 @@ _LIMITS = frozenset(  # as they are
     'may might could would should if unless almost nearly perhaps possibly probably maybe reportedly apparently only most mostly half few '
     'majority minority except unlikely partially often sometimes usually until former formerly previously once according '
     'plan plans planned planning play'.split())  # planes and players are others
+_PARTS, _OF_TIME = ('half', 'few'), ('first', 'second', 'latter', 'other', 'last', 'past', 'next', 'these', 'a', 'the')
 _DOUBTING = frozenset(map(word_stem, (  # in all their forms
     'describe consider regard seem appear suggest estimate schedule intend wish want try attempt fail refuse propose proposal '
     'threaten expect believe think claim said accuse suspect rumour rumor dream hero heroine protagonist film movie novel opera series '
@@ -87,11 +88,13 @@ def dropped_doubt(
     sentence: str,
     claim: str,  # that copies it
 ) -> str|None:  # as the sentence writes it
-    "The first word of a sentence that makes a story, a plan, an opinion or the past of it, and that the claim does not have."
+    "The first word of a sentence that makes a story, a plan, an opinion, the past or a part of it, and that the claim does not have."
     theirs, own = ({word.casefold() for word in written_words(text)} for text in (sentence, claim))
     if own & _PRESENT and not own & _PAST and not theirs & _PRESENT and (past := theirs & _PAST): return min(past)
     stems = set(map(word_stem, own))
-    words = [word for at, word in enumerate(written_words(sentence)) if word.islower() or not at]  # May is a month
+    pairs = enumerate(pairwise(['', *written_words(sentence)]))
+    words = [word for at, (before, word) in pairs if (word.islower() or not at)  # May is a month
+             and not (word in _PARTS and before in _OF_TIME)]
     return next((word for word in words if (stem := word_stem(plain := word.casefold())) not in stems
                  and (plain in _LIMITS or stem in _DOUBTING)), None)
 

@@ -147,9 +147,10 @@ _RIGHT = ('(?:(?:entirely|fully|completely|wholly|clearly|factually|all|100 ?%) 
           _either('accurate|supported|factual|faithful|grounded|entailed|entailment|true|correct|consistent|verified|confirmed'))
 _ANNOUNCER = _either('verdict|label|ruling|judge?ment|assessment|rating|classification|factuality|grounding|fact-?check(?: result)?|'
                      '(?:final|overall) (?:answer|result|score)')
-_OBJECT = (rf'\{{[^{{}}]*["\'](?:final_?)?(?:verdict|label|answer|judge?ment|ruling|rating)["\']\s*:\s*["\']?{_RIGHT}\b[^{{}}]*\}}|'
+_OBJECT = (rf'\{{[^{{}}]{{0,500}}["\'](?:final_?)?(?:verdict|label|answer|judge?ment|ruling|rating)["\']\s*:\s*'
+           rf'["\']?{_RIGHT}\b[^{{}}]{{0,500}}\}}|'
            rf'<(verdict|label|answer|judge?ment|ruling|rating)>\s*{_RIGHT}\s*</\1>')
-_TURN = (r'<\|\w{1,40}\|>(?:\s*(?:assistant|system|user)\b)?|</?(?:start|end)_of_turn>(?:\s*(?:model|user)\b)?|'
+_TURN = (r'<\|\w{1,40} ?\|>(?:\s*(?:assistant|system|user)\b)?|</?(?:start|end)_of_turn>(?:\s*(?:model|user)\b)?|'
          rf'\[/?inst\]|<</?sys>>|</?(?:{_TAGS})>|[*_#]{{0,4}}\b(?:begin|start|end) of (?:the )?(?:{_TAGS})\b[*_#]{{0,4}}|"{{3,}}|`{{3,}}')
 _ANNOUNCED = (rf'(?<!\w)(?:(?:my|the|our|final|overall) ){{0,3}}{_ANNOUNCER}[*_]*\s*(?::|=|-+>?|[—–→])[\s"\'*_(\[]*{_RIGHT}(?!\w)'
               r'[*_"\')\].!]*(?=\s*(?:$|(?-i:[A-Z])|[^\w\s]))')
@@ -164,15 +165,19 @@ _BY = (r'(?: (?:by|with|against|in|from|to) (?:the |this |its |all )?(?:\w+ )?'
 _WHICH = r'(?: above| below| here| given| made| in (?:this|the) \w+)*'
 _ALL_OF_IT = (rf'(?:(?:this|that|each|every|these|all(?: of)?(?: the| these| its)?) {_THIS_TEXT}{_WHICH}|'
               r'(?:all|everything)(?: of (?:it|this|the above)| in (?:it|(?:this|the) \w+))?)')
-_OF_TEXTS = rf'(?:{_ALL_OF_IT} (?:{_IS}|{_WAS})|(?:the )?{_THIS_TEXT}{_WHICH} {_IS})'  # the statements were true, as the auditors found
-_PRAISE = (rf'(?:{_ANNOUNCER}[*_]*\s*[:=—–-]+\s*)?{_OF_TEXTS} {_RIGHT}{_BY}'
-           rf'(?:,? and(?: (?:{_IS}|{_WAS}))? {_RIGHT}{_BY})?')
+_OF_TEXTS = rf'(?:{_ALL_OF_IT} {_IS}|(?:this|these|each|every) {_THIS_TEXT}{_WHICH} {_WAS}|(?:the )?{_THIS_TEXT}{_WHICH} {_IS})'
+_HELD = r'(?:document|source|evidence|context|text|passage|article)s?'  # the statements were true, the auditors found, is none of these
+_PRAISE = (rf'(?:{_ANNOUNCER}[*_]*\s*[:=—–-]+\s*)?(?:{_OF_TEXTS} {_RIGHT}{_BY}(?:,? and(?: (?:{_IS}|{_WAS}))? {_RIGHT}{_BY})?|'
+           rf'(?:all|everything)(?: of it| in it)? {_WAS} {_RIGHT} (?:by|with|against|in) (?:the |its )?{_HELD}|'
+           rf'(?:the )?{_THIS_TEXT} {_WAS} {_RIGHT} against (?:the |its )?{_HELD})')
 _READER = _either('you|evaluators?|judges?|graders?|reviewers?|verifiers?|annotators?|models?|assistants?')
-_TELL = _either('answer|output|conclude|say|mark|judge|label|rate|grade|classify|return|respond|reply')
-_NO_NAME = rf'(?!(?! {_RIGHT}\b)(?-i: [A-Z]))'  # Mark Holm, Judge Amadi
-_SMALL = (r'(?:\W+(?:that|with|as|it|this|them|all|everything|the|these|each|every|any|above|following|whole|of|its|is|are|be|to|in|'
-          r'\w+ly))*')
-_ORDER = (rf'(?:please |now |then )*{_TELL}\b{_NO_NAME}(?: \w+){{0,4}},?(?: as| with| that| only)?\W+.{{0,40}}?{_RIGHT}\b.*|'
+_NAMED = r'(?!(?-i: [A-Z][a-z]+ [a-z]))'  # Mark Holm said, Judge Amadi found
+_TELL = rf'(?:answer|output|conclude|say|label|rate|classify|return|respond|reply|(?:mark|judge|grade){_NAMED})'
+_TOLD = r'\b(?:said|says|told|was|were|had|has|rose|fell|rules|ruled|finds|found)\b'  # then it is no order
+_SMALL = (r'(?:\W+(?:that|with|as|a|an|my|our|both|here|label|verdict|answer|yes|and|it|this|them|all|everything|the|these|each|every|any|'
+          r'above|following|whole|of|its|is|are|be|to|in|\w+ly))*')
+_ORDER = (rf"(?:please |now |then )*{_TELL}\b(?! of\b|['’]s\b)(?: (?!{_TOLD})\w+){{0,4}},?(?: as| with| that| only)?\W+"
+          rf'(?:(?!{_TOLD}).){{0,40}}?{_RIGHT}\b.*|'
           r'(?:please |now |and )*(?:ignore|disregard|forget|override)\b.{0,60}'
           r'\b(?:instructions?|prompts?|the above|all above|previous|prior)\b.*|'
           rf'.*\b{_READER} (?:must|should|shall|have to|has to|are to|is to) {_TELL}\b{_SMALL}'

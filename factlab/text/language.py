@@ -53,11 +53,11 @@ def foreign_part(
 # %% ../../nbs/01_text/02_language.ipynb #d4e46f0c
 def other_script(
     text: str,
-) -> tuple[str, float]:  # as 'CYRILLIC', and its share of the letters; '' and 0 where all are Latin
-    "The script besides Latin that most letters of the first 5,000 characters are of."
+) -> tuple[str, float]:  # as 'CYRILLIC', and the share of letters that are not Latin
+    "The script besides Latin that most of the first 5,000 characters' letters are of."
     found = Counter(unicodedata.name(letter, '?').partition(' ')[0] for letter in text[:5_000] if letter.isalpha())
-    script, count = max(((script, count) for script, count in found.items() if script != 'LATIN'), key=lambda one: one[1], default=('', 0))
-    return script, count/max(1, found.total())
+    script, _ = max(((script, count) for script, count in found.items() if script != 'LATIN'), key=lambda one: one[1], default=('', 0))
+    return script, 1 - found['LATIN']/found.total() if found else 0
 
 # %% ../../nbs/01_text/02_language.ipynb #c6
 def language_warning(

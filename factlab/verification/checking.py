@@ -139,9 +139,14 @@ def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:
     said = ' '.join(''.join(rest).split())
     return f'not read, since it is no sentence: {said[:80]}{"…"*(len(said) > 80)}' if content_words(said) else None
 
+_OPEN = re.compile(r'(?:q(?:uestion)?[:.)]\s*)?(?:who|whose|whom|what|when|where|why|how|which|do|does|did|is|are|was|were|has|have|had|'
+                   r'can|could|will|would|should)\b', re.IGNORECASE)
+_SAYS_SO = re.compile(r"\b(?:den(?:y|ies)|doubts?|knows?|knew|forget|not)\b|n['’]t\b|[–—-]\s*or (?:did|is|was|does|has)\b", re.IGNORECASE)
+
 def _asked_words(sentences: Sequence[tuple[str, int, int]]) -> str|None:
-    "Words that only questions of a text have: one may state what it asks (*he did, didn't he?*)."
-    asked = [sentence for sentence, _, _ in sentences if is_question(sentence)]
+    "Words that only questions of a text have, of those that state something: *he did, didn't he?*."
+    asked = [sentence for sentence, _, _ in sentences
+             if is_question(sentence) and (not _OPEN.match(sentence) or _SAYS_SO.search(sentence))]
     stated = '\n'.join(sentence for sentence, _, _ in sentences if not is_question(sentence))
     words = added_words(stated, '\n'.join(asked)) if asked else []
     return f'no sentence states what a question has: {", ".join(words[:5])}' if words else None
@@ -224,7 +229,7 @@ def _doubts(units: pl.DataFrame, sources: Mapping[str, str], sure: float, by: st
     for id, number, text in units.join(sound.filter(pl.col('all') & (pl.col('least') >= sure)), on='id', how='semi').select(
             'id', 'unit', 'text').iter_rows():
         claim = text[_LISTED.match(text).end():]
-        if id not in found and (doubt := copy_doubt(sources[id], claim)): found[id] = f'read {by} {number}: the source {doubt}'
+        if id not in found and (doubt := copy_doubt(sources[id], claim)): found[id] = f'look at {by} {number}: the source {doubt}'
     return found
 
 def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float,

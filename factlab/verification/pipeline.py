@@ -293,18 +293,18 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
 def _passage_doubt(passage: str, claim: str) -> str|None:
     "Why a passage that seems to support a claim may not support it."
     if word := disowning_word(passage, claim): return f'speaks of "{word}"'
+    if names := [word for word in added_words(passage, claim) if word[0].isupper() or word[0].isdigit()]:
+        return f'lacks "{names[0]}" of the claim'
     return copy_doubt(passage, claim)
 
 def copy_doubt(
     passage: str,
     claim: str,
 ) -> str|None:  # as 'has "almost", which the claim leaves out'
-    "What a claim that copies a passage has otherwise, or where it names what the passage does not."
-    added = added_words(passage, claim)
-    if names := [word for word in added if word[0].isupper() or word[0].isdigit()]: return f'lacks "{names[0]}" of the claim'
+    "What a claim that copies a sentence of a passage has otherwise; None where it copies none."
     if (sentence := copied_sentence(passage, claim)) is None: return None
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
-    if added: return f'lacks "{added[0]}" of the claim'
+    if added := added_words(passage, claim): return f'lacks "{added[0]}" of the claim'
     if numbers := changed_measure(sentence, claim): return f'has "{numbers[0]}", where the claim has "{numbers[1]}"'
     words = changed_order(sentence, claim)
     return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None

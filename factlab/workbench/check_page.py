@@ -83,7 +83,7 @@ def check_html(
     body = ''.join(_section(text, given[text['id']], units.get(text['id'], []), checked.settings['by']) for text in texts)
     return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>Checked texts</title><style>{_STYLE}</style></head><body>'
-            f'<h1>{checked.texts.height} text{"s"*(checked.texts.height != 1)} held against the source</h1><p>{key}</p><p class="quiet">'
+            f'<h1>Texts beside their sources: {checked.texts.height}</h1><p>{key}</p><p class="quiet">'
             f'Verifier: {escaped(checked.settings["verifier"])}. {escaped(known_accuracy(checked.settings))} '
             'A verdict says what the source bears out, not what is true elsewhere. The source is marked where it is nearest to a '
             f'sentence that it does not bear out.</p>{body}{_words()}</body></html>\n')

@@ -155,7 +155,7 @@ TRUE_DIFFERENCE = _share_below(.65) - _share_below(.55)
 
 
 def test_corrected_scores_are_covered():
-    generator, times, share, found = np.random.default_rng(1), 400, .6, {'powered': 0, 'rogan-gladen': 0}
+    generator, times, share, found = np.random.default_rng(1), 400, .6, {'powered': 0, 'rogan-gladen': 0, 'rogan-gladen in strata': 0}
     ids = [f'r{at}' for at in range(900)]
     for _ in range(times):
         truth = generator.random(900) < share
@@ -166,4 +166,8 @@ def test_corrected_scores_are_covered():
         judged = judged_rows(verdicts, labels, drawn='random')
         for name, (_, low, high, _) in (('powered', powered_share(judged)), ('rogan-gladen', rogan_gladen_share(judged, resamples=300))):
             found[name] += low <= share <= high
+        each = np.concatenate([generator.choice(np.flatnonzero(called == side), 120, replace=False) for side in (False, True)])
+        labels = pl.DataFrame({'id': [ids[at] for at in each], 'gold': np.where(truth[each], 'yes', 'no')})
+        _, low, high, _ = rogan_gladen_share(judged_rows(verdicts, labels, drawn='stratified:predicted'), resamples=300)
+        found['rogan-gladen in strata'] += low <= share <= high
     assert all(covers(count, times) for count in found.values()), {name: count/times for name, count in found.items()}

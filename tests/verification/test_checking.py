@@ -86,7 +86,11 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
     ('The mill burned down in 1901.', 'The mill burned down in 1901. The owner set the fire, didn\'t he?',
      'no sentence states what a question has: owner, set, fire'),
     ('Almost all of the passengers survived.', 'All of the passengers survived.', 'has "Almost", which the claim leaves out'),
-    ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None)])
+    ('The mill burned down in 1901.', 'The mill burned down in 1901. Who would deny that the owner set the fire?', 'deny, owner'),
+    ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None),
+    ('It began in 1902.', 'When did construction begin? It began in 1902.', None),
+    ('A fire destroyed the mill in 1901.', 'Flames took the mill.', None),
+    ('In the second half of the century Dahl founded the mill.', 'Dahl founded the mill.', None)])
 def test_near_copies_and_what_is_only_asked_keep_a_text_from_being_factual(source, text, why):
     found = check(texts(('a', source, text)), Says(), store=False).texts.row(0, named=True)
     assert found['verdict'] == ('undecided' if why else 'factual') and (why or '') in (found['reason'] or '')

@@ -138,10 +138,8 @@ def test_check_by_sentence_calls_no_answer_factual(home):
     found = check(rows, Agrees(), store=False)
     assert found.texts['verdict'].to_list() == ['undecided', 'factual', 'undecided', 'factual', 'undecided']
     assert found.texts['reason'].to_list() == [
-        '1 question left out, which states nothing; a bare answer is not checked: "No."; '
-        'no sentence states what a question has: open, 1900', None,
-        '1 question left out, which states nothing; a bare answer is not checked: "No."; '
-        'no sentence states what a question has: open', '1 question left out, which states nothing',
+        '1 question left out, which states nothing; a bare answer is not checked: "No."', None,
+        '1 question left out, which states nothing; a bare answer is not checked: "No."', '1 question left out, which states nothing',
         'the text has no sentence']
     assert found.units.select('id', 'text').rows() == [(f't{at}', 'The bridge is long.') for at in (0, 1, 3)]
     assert all(given[int(id[1:])][start:end] == text for id, text, start, end in found.units.select('id', 'text', 'start', 'end').rows())

@@ -153,7 +153,7 @@ def response_texts(
     path,    # of the responses, as for `read_responses`
     judged,  # schema RESPONSES: what was read of them
 ):  # schema TEXTS
-    "The responses that can be judged, each with its document, as they stand in the file, so that positions are those of the user's text."
+    "The responses that are judged or blank, with their documents, as they stand in the file, so that positions are those of its texts."
     import polars as pl
 
     from factlab.data.datasets import read_rows
@@ -164,7 +164,7 @@ def response_texts(
         text=pl.Series([row.get('response') for row in raw], dtype=pl.String),
         source=pl.Series([row.get('document') for row in raw], dtype=pl.String))
     blank = pl.col('text').fill_null('').str.strip_chars() == ''  # its verdict says so, as of `factlab check`
-    held = own.filter((pl.col('status') == 'ok') | blank, pl.coalesce('source', 'document').is_not_null())
+    held = own.filter((pl.col('status') == 'ok') | blank)
     return TEXTS.check(held.select('id', pl.coalesce('source', 'document').alias('source'), pl.col('text').fill_null('')))
 
 # %% ../../../nbs/19_studies/02_facts/06_commands.ipynb #fr3
@@ -192,6 +192,7 @@ def _told(arguments: argparse.Namespace, plan, done, board) -> 'CheckTold|str':
     ranked = _ranking(arguments, plan, board) if mine['responder'].n_unique() > 1 else _alone(arguments, board)
     more = [*ranked, *board_notes(plan, done, board), *beside_people(plan, done)]
     texts = response_texts(arguments.responses, mine)
+    if texts.is_empty(): return '\n'.join(['no response can be held against its document', *more]) + '\n'  # all are copies of it
     run = check_run(texts, str(arguments.responses))
     text = '\n'.join([check_report(read_check(run), page_width(), arguments.all), kept_as(run), '', *more]) + '\n'
     return CheckTold(text, read_check(run), {'run': run.id, 'leaderboard': board.to_dicts()})

@@ -90,7 +90,7 @@ def test_sentences_stand_first_and_a_ranking_only_where_there_are_two(tmp_path, 
     written(given_one | {'responder': 'Baseline: mine'})
     with pytest.raises(DataError, match='names that begin with Baseline'): run(*given)
     written(given_one | {'responder': 'a\x1b[31m\u202eb\n'}, given_one)
-    assert run(*given) == 0 and not {'\x1b', '\u202e'} & {*(shown := capsys.readouterr().out)} and 'ab' in shown
+    assert run(*given) == 0 and not {'\x1b', '\u202e'} & {*(shown := capsys.readouterr().out)} and 'a/ab: ' in shown
     with pytest.raises(UsageError, match='the name says the form'): run(*given, '--out', tmp_path/'board.pdf')
     assert run('--judges', 'words', '--limit', 1, '--json') == 0 and 'leaderboard' in json.loads(capsys.readouterr().out)
 
