@@ -139,6 +139,7 @@ def _unread(text: str, units: Sequence[tuple[str, int, int]]) -> str|None:
     said = ' '.join(''.join(rest).split())
     return f'not read, since it is no sentence: {said[:80]}{"…"*(len(said) > 80)}' if content_words(said) else None
 
+# %% ../../nbs/08_verification/13_checking.ipynb #ck11b
 _OPEN = re.compile(r'(?:q(?:uestion)?[:.)]\s*)?(?:who|whose|whom|what|when|where|why|how|which|do|does|did|is|are|was|were|has|have|had|'
                    r'can|could|will|would|should)\b', re.IGNORECASE)
 _SAYS_SO = re.compile(r"\b(?:den(?:y|ies)|doubts?|knows?|knew|forget|not)\b|n['’]t\b|[–—-]\s*or (?:did|is|was|does|has)\b", re.IGNORECASE)
