@@ -149,8 +149,8 @@ def _asked_words(sentences: Sequence[tuple[str, int, int]]) -> str|None:
     asked = [sentence for sentence, _, _ in sentences
              if is_question(sentence) and (not _OPEN.match(sentence) or _SAYS_SO.search(sentence))]
     stated = '\n'.join(sentence for sentence, _, _ in sentences if not is_question(sentence))
-    words = added_words(stated, '\n'.join(asked)) if asked else []
-    return f'no sentence states what a question has: {", ".join(words[:5])}' if words else None
+    words = [word for word in (added_words(stated, '\n'.join(asked)) if asked else []) if word != 'not']
+    return f'a question has words that no sentence states: {", ".join(words[:5])}' if words else None
 
 def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
     "The units of all texts, why a text has none or not all that it says, and what nobody has read. What is only asked is no unit."

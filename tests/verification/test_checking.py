@@ -84,7 +84,7 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
      'In 1945 troops blew up the western span, but the eastern span survived.', 'has "eastern" before "western"'),
     ('The shop opens at 10 a.m. on Saturdays.', 'The shop opens at 10 p.m. on Saturdays.', 'lacks "pm" of the claim'),
     ('The mill burned down in 1901.', 'The mill burned down in 1901. The owner set the fire, didn\'t he?',
-     'no sentence states what a question has: owner, set, fire'),
+     'a question has words that no sentence states: owner, set, fire'),
     ('Almost all of the passengers survived.', 'All of the passengers survived.', 'has "Almost", which the claim leaves out'),
     ('The mill burned down in 1901.', 'The mill burned down in 1901. Who would deny that the owner set the fire?', 'deny, owner'),
     ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None),
