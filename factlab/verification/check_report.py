@@ -51,6 +51,7 @@ def _short(text: str, length: int = 400) -> str:
 def _unit_lines(unit: dict, width: int) -> list[str]:
     def wrapped(text: str, first: str) -> str: return textwrap.fill(text, width, initial_indent=first, subsequent_indent=' '*len(first))
     lines = [wrapped(f'{unit["verdict"]} {unit["probability"]:.2f}: {_short(unit["text"])}', f'{unit["unit"]:>5}  ')]
+    if unit['doubt']: lines += [wrapped(f'doubtful: {_short(unit["doubt"])}', '       | ')]
     return lines + ([wrapped(f'nearest in the source: {_short(unit["evidence"])}', '       | ')] if unit['evidence'] else [])
 
 def worst_first(
@@ -67,11 +68,11 @@ def page_width() -> int:
 def check_report(
     checked: Checked,
     width: int = 100,  # characters of a line
-    everything: bool = False,  # supported units, too
+    everything: bool = False,  # supported units without a doubt, too
 ) -> str:
     "A check as plain text, worst texts first. Safe to print."
     noun = checked.settings['by']
-    units = checked.units if everything else checked.units.filter(pl.col('verdict') != OUTCOMES['ENT'])
+    units = checked.units if everything else checked.units.filter((pl.col('verdict') != OUTCOMES['ENT']) | pl.col('doubt').is_not_null())
     of = {key[0]: part.to_dicts() for key, part in units.partition_by('id', as_dict=True).items()}
     lines = []
     for text in worst_first(checked.texts).iter_rows(named=True):

@@ -39,7 +39,7 @@ class Checker:
     extractor: Extractor|None = None  # of claims
     sure: float = SURE
     name: ClassVar[str] = 'check'
-    version: ClassVar[int] = 3  # a question is no unit
+    version: ClassVar[int] = 4  # a supported unit has its doubt
     schema: ClassVar[Schema] = CHECKS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:

@@ -37,7 +37,7 @@ from factlab.verification.extraction import (
     states_nothing,
 )
 from .named_verifiers import load_verifier
-from .pipeline import copy_doubt, unsaid
+from .pipeline import copy_doubt, name_doubt, unsaid
 from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
 
@@ -104,6 +104,7 @@ def sentence_places(
 UNITS = Schema('checked units', {
     'id': pl.String, 'unit': pl.Int64, 'start': pl.Int64, 'end': pl.Int64,  # unit from 1; places are null for a claim
     'text': pl.String, 'verdict': pl.String, 'probability': pl.Float64,     # of that verdict
+    'doubt': pl.String,  # why a supported one may not be: a name or number that the source lacks, a copy that is not the same
     'evidence': pl.String, 'evidence_start': pl.Int64, 'evidence_end': pl.Int64,
     'p_supported': pl.Float64, 'p_contradicted': pl.Float64, 'p_missing': pl.Float64})
 CHECKED_TEXTS = Schema('checked texts', {
@@ -222,23 +223,26 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     return np.array([OUTCOMES[NLI_LABELS[at]] for at in np.where(tie, 1, labels)], dtype=object)
 
 _LISTED = re.compile(r'[\s>#*•–-]*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
+_BEGUN = re.compile(r'[A-Z](?=\w*\W+[a-z])')
 
-def _doubts(units: pl.DataFrame, sources: Mapping[str, str], sure: float, by: str) -> dict[str, str]:  # by id
-    "Why texts that would be factual may not be: a sentence of theirs copies one of the source and is not the same."
-    sound = units.group_by('id').agg(least=pl.col('p_supported').min(), all=(pl.col('verdict') == OUTCOMES['ENT']).all())
-    found: dict[str, str] = {}
-    for id, number, text in units.join(sound.filter(pl.col('all') & (pl.col('least') >= sure)), on='id', how='semi').select(
-            'id', 'unit', 'text').iter_rows():
-        claim = text[_LISTED.match(text).end():]
-        if id not in found and (doubt := copy_doubt(sources[id], claim)): found[id] = f'look at {by} {number}: the source {doubt}'
-    return found
+def _claim(text: str) -> str:  # without the mark of a list, and without the capital of a first word that may be no name
+    claim = text[_LISTED.match(text).end():]
+    return claim[:1].lower() + claim[1:] if _BEGUN.match(claim) else claim
 
-def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float,
+def _doubt(source: str, text: str, sure: bool) -> str|None:
+    "Why a unit may not be supported although the verifier says so."
+    claim = _claim(text)
+    doubt = name_doubt(source, claim) or (copy_doubt(source, claim) if sure else None)
+    return doubt and f'the source {doubt}'
+
+def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,
               least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
     counts = units.group_by('id').agg(
-        pl.len().cast(pl.Int64).alias('units'), least_supported=low, **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
-        for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))})
+        pl.len().cast(pl.Int64).alias('units'), least_supported=low,
+        doubt=pl.format(f'look at {by} {{}}: {{}}', 'unit', 'doubt').drop_nulls().first(),
+        **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
+           for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))})
     reasons = pl.DataFrame({'id': list(why), 'reason': list(why.values())}, schema={'id': pl.String, 'reason': pl.String})
     whole = rows.select('id').join(counts, on='id', how='left', maintain_order='left').join(reasons, on='id', how='left',
                                                                                            maintain_order='left')
@@ -247,12 +251,13 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
         whole = whole.with_columns(least_supported=pl.col('id').replace_strict(least, default=None, return_dtype=pl.Float64))
     whole_said = ~pl.col('reason').str.contains(NOT_CHECKED, literal=True).fill_null(False)
     whole_said &= ~pl.col('id').is_in(list(unread))
-    factual = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') >= sure) & whole_said
+    supported = pl.col('supported') == pl.col('units')
+    factual = supported & (pl.col('least_supported') >= sure) & pl.col('doubt').is_null() & whole_said
     found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
-    unsure = (pl.col('supported') == pl.col('units')) & (pl.col('least_supported') < sure)
     least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
-    reason = pl.concat_str(pl.when(unsure).then(unsure_because), 'reason', separator='; ', ignore_nulls=True).replace('', None)
+    reason = pl.concat_str(pl.when(supported & (pl.col('least_supported') < sure)).then(unsure_because), 'reason',
+                           pl.when(supported).then('doubt'), separator='; ', ignore_nulls=True).replace('', None)
     return whole.with_columns(found.alias('verdict'), reason=reason).select(*CHECKED_TEXTS.columns)
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck13
@@ -279,13 +284,13 @@ def check(
     why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, unread, warned) if id in each)) for id in {**why, **unread, **warned}}
     verdicts = _verdict(probabilities)
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
-             'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2]}
+             'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2],
+             'doubt': [_doubt(sources[unit['id']], unit['text'], low >= sure) if verdict == OUTCOMES['ENT'] and by != 'span' else None
+                       for unit, verdict, low in zip(units, verdicts, probabilities[:, 0], strict=True)]}
     shown = [] if is_dry_run() else _nearest(sources, units)
     names = ('evidence', 'evidence_start', 'evidence_end')
     nearest = {name: [each[name] for each in shown] or [None]*len(units) for name in names}
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
-    doubts = {} if by == 'span' else _doubts(frame, sources, sure, by)
-    why = {id: '; '.join(each[id] for each in (why, doubts) if id in each) for id in {**why, **doubts}}
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why, sure, least, {*unread, *doubts}), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, why, sure, by, least, unread), rows, settings)

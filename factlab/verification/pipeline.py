@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'NO_CLAIMS_CAME', 'CLAIMS_AT_ONCE', 'Evaluation', 'wave_width',
            'TextClaims', 'ClaimsInParts', 'evaluate_incrementally', 'evaluate_all', 'ClaimVerdicts', 'verify_claims',
-           'Verdicts', 'open_search', 'copy_doubt', 'unsaid', 'verify_texts', 'verify_text']
+           'Verdicts', 'open_search', 'name_doubt', 'copy_doubt', 'unsaid', 'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #c2
 from collections.abc import Mapping, Sequence
@@ -293,9 +293,15 @@ def _claim_frame(claims: Sequence[str], found: ClaimVerdicts, hits: Hits) -> pl.
 def _passage_doubt(passage: str, claim: str) -> str|None:
     "Why a passage that seems to support a claim may not support it."
     if word := disowning_word(passage, claim): return f'speaks of "{word}"'
-    if names := [word for word in added_words(passage, claim) if word[0].isupper() or word[0].isdigit()]:
-        return f'lacks "{names[0]}" of the claim'
-    return copy_doubt(passage, claim)
+    return name_doubt(passage, claim) or copy_doubt(passage, claim)
+
+def name_doubt(
+    passage: str,
+    claim: str,
+) -> str|None:  # as 'lacks "1954" of the claim'
+    "The first name or number of a claim that a passage lacks."
+    names = [word for word in added_words(passage, claim) if word[0].isupper() or word[0].isdigit()]
+    return f'lacks "{names[0]}" of the claim' if names else None
 
 def copy_doubt(
     passage: str,

@@ -47,11 +47,12 @@ def _marked(text: str, units: list[dict], start: str, end: str) -> str:
     return f'<div class="text" dir="auto">{marked_html(text, marks, look=lambda number: _CLASSES[verdicts[number]])}</div>'
 
 def _unit_row(unit: dict) -> str:
-    cells = (unit['unit'], f'{unit["verdict"]} ({unit["probability"]:.2f})', unit['text'], unit['evidence'] or 'no sentence shares a word')
+    verdict = f'{unit["verdict"]} ({unit["probability"]:.2f}){"; doubtful: " if unit["doubt"] else ""}{unit["doubt"] or ""}'
+    cells = (unit['unit'], verdict, unit['text'], unit['evidence'] or 'no sentence shares a word')
     return '<tr>' + ''.join(f'<td dir="auto">{escaped(cell)}</td>' for cell in cells) + '</tr>'
 
 def _section(text: dict, given: dict, units: list[dict], by: str) -> str:
-    doubtful = [unit for unit in units if unit['verdict'] != OUTCOMES['ENT']]
+    doubtful = [unit for unit in units if unit['verdict'] != OUTCOMES['ENT'] or unit['doubt']]
     head = f'<h2>{escaped(cut(text["id"], 100))}: {escaped(text["verdict"])}</h2>'
     note = f'<p class="quiet">{escaped(text["reason"])}</p>' if text['reason'] else ''
     panes = (f'<div class="two"><div><h3>Text</h3>{_marked(given["text"], units, "start", "end")}</div>'
@@ -86,4 +87,4 @@ def check_html(
             f'<h1>Texts beside their sources: {checked.texts.height}</h1><p>{key}</p><p class="quiet">'
             f'Verifier: {escaped(checked.settings["verifier"])}. {escaped(known_accuracy(checked.settings))} '
             'A verdict says what the source bears out, not what is true elsewhere. The source is marked where it is nearest to a '
-            f'sentence that it does not bear out.</p>{body}{_words()}</body></html>\n')
+            f'sentence that it does not bear out, or that is doubtful.</p>{body}{_words()}</body></html>\n')

@@ -90,10 +90,24 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
     ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None),
     ('It began in 1902.', 'When did construction begin? It began in 1902.', None),
     ('A fire destroyed the mill in 1901.', 'Flames took the mill.', None),
+    ('A fire destroyed the mill in 1901.', 'Flames took the mill at Arle.', 'lacks "Arle" of the claim'),
+    ('A fire destroyed the mill in 1901.', 'Flames took two of the mills.', None),
+    ('A fire destroyed the mill in 1901.', '2. Flames took 14 mills.', 'lacks "14" of the claim'),
     ('In the second half of the century Dahl founded the mill.', 'Dahl founded the mill.', None)])
 def test_near_copies_and_what_is_only_asked_keep_a_text_from_being_factual(source, text, why):
     found = check(texts(('a', source, text)), Says(), store=False).texts.row(0, named=True)
     assert found['verdict'] == ('undecided' if why else 'factual') and (why or '') in (found['reason'] or '')
+
+
+def test_a_doubt_stands_beside_its_sentence_and_in_the_report():
+    found = check(texts(('a', 'Almost all of the mill is old. It was sold.', 'All of the mill is old. It was sold. Trains cross it.')),
+                  Says(Trains=(.1, .1, .8)), store=False)
+    UNITS.check(found.units)
+    assert found.units['doubt'].to_list() == ['the source has "Almost", which the claim leaves out', None, None]
+    assert found.texts['verdict'].item() == 'not factual' and found.texts['reason'].item() is None
+    said = check_report(found)
+    assert 'All of the mill is old.' in said and 'doubtful: the source has "Almost"' in said and 'It was sold.' not in said
+    assert 'doubtful: the source has &quot;Almost&quot;' in check_html(found)
 
 
 def test_places_of_a_sentence_that_stands_in_a_block_as_well():
