@@ -127,8 +127,9 @@ def _classes_consequence(rows: pl.DataFrame) -> str:
     turned = order_changes(before, after)
     recall = order_changes(*(dict(rows.select('row', name).rows()) for name in ('printed recall', 'recall')))
     best = [max(scores, key=scores.get) for scores in (before, after)] if before else []
-    text = f'on one footing {len(turned)} pairs of rows change their order by F1 and {len(recall)} by recall'
-    if best: text += f'; best by F1: {best[0]} as printed, {best[1]} on one footing'
+    text = (f'of the {f1.height} rows whose number of classes is known, {len(turned)} pairs change their order by F1 and {len(recall)} by '
+            'recall on one footing')
+    if best: text += f'; best of these by F1: {best[0]} as printed, {best[1]} on one footing'
     named = sorted(turned, key=lambda pair: before[pair[1]] - before[pair[0]])[:2]
     return text + (f'. For example: {"; ".join(f"{a} falls behind {b}" for a, b in named)}' if named else '')
 
@@ -184,7 +185,7 @@ where it can: of the numbers of classes in the table's second column it lists th
 if the row is about the stated examples. Where this is the row's own number, the supposition holds; where two are
 listed, or none (–, the accuracies fit no stated class sizes), it is unchecked; where it is another number, either
 precision was averaged over other classes than recall, or the row is about fewer examples than stated. Ranks are among
-the rows whose number of classes is known.'''
+the rows here whose number of classes is known; the findings count the rows of other tables, too.'''
 
 # %% ../../nbs/17_audit/04_class_averages.ipynb #5a207003
 def footing_lines(footing: pl.DataFrame) -> list[str]:

@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize('name', ['build_a_benchmark', 'check_your_summaries', 'compare_two_systems', 'judge_your_answers',
-                                  'judge_your_judge', 'paper_scale', 'score_predictions', 'steer_a_judge', 'your_own_method',
-                                  'your_own_package'])
+                                  'judge_your_judge', 'paper_scale', 'score_predictions', 'steer_a_judge', 'workbench',
+                                  'your_own_method', 'your_own_package'])
 def test_a_lesson_runs(name, tmp_path, monkeypatch):
     with_weights(tmp_path/'home')
     monkeypatch.setenv('FACTLAB_HOME', str(tmp_path/'home'))
