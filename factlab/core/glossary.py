@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
     return ' '.join(re.sub(r'\s\([^()]*\)\s*$', '', text).replace('_', ' ').replace("'", '’').split())
 
 def _folded(text: str) -> str:
-    "Without case; of one letter case is kept: P is precision, and p a probability."
+    "Without case; a single letter keeps its case: P is precision, and p a probability."
     return text if len(text) == 1 else text.casefold()
 
 @cache
@@ -56,7 +56,7 @@ def _by_spelling() -> dict[str, Word]:
 def meaning(
     head: str,  # of a column, or a term in a text
 ) -> Word|None:  # None: the glossary does not have it
-    "The glossary's line for a head: of the whole, else of the longest end of it."
+    "The glossary's line for a whole head, else for the longest end of it that the glossary has."
     parts = _plain(head).split(' ')
     return next((found for at in range(len(parts)) if (found := _by_spelling().get(_folded(' '.join(parts[at:]))))), None)
 

@@ -1,4 +1,4 @@
-"""Texts that say what their corpus does not, around claims that it bears out: none may be FACTUAL.
+"""Texts against a corpus by `factlab verify`: one that it does not bear out is wrong where it is FACTUAL, a true one where it is NOT FACTUAL.
 
 The parts are those of the command's default.
 """
@@ -85,7 +85,7 @@ def verified(texts: list[str], wrong: str = 'factual') -> Generator[str, None, s
     passages, search = open_search('sample')
     firsts = passages['text'].gather(search.search(texts, 1).ids[:, 0])
     by_words = sum(not added_words(passage, text) for passage, text in zip(firsts, texts, strict=True))
-    return f'FACTUAL {found.texts["verdict"].eq("factual").sum()}; with every word in the first passage {by_words}'
+    return f'FACTUAL {found.texts["verdict"].eq("factual").sum()}; all words stand in the first passage: {by_words}'
 
 
 def true_claims(_: random.Random) -> Trials:

@@ -2,7 +2,7 @@
 
 Every file beside this one is a part of it, of at most an hour, and names what it tries (`KINDS`): a function of a random generator, which
 yields for each trial whether what came out is right, or in words what is wrong, and may give back a note. A seed repeats a failure. The
-figures go into figures/campaign.md: a line for each kind and seed, so that runs add up, and above them the sums.
+figures go into figures/campaign.md: a line for each kind and seed, so that runs add up, and above them a part's sum.
 """
 import importlib
 import os
@@ -39,14 +39,17 @@ def table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
 
 def write(rows: dict[tuple[str, str, str], list[str]]) -> None:
     "The report, written beside and renamed."
-    sums: dict[tuple[str, str], list[int]] = {}
-    for part, kind, _, trials, wrong, *_ in rows.values():
-        sums[part, kind] = [a + b for a, b in zip(sums.get((part, kind), [0, 0]), (int(trials), int(wrong)), strict=True)]
+    sums: dict[str, list[int]] = {}
+    for part, _, _, trials, wrong, *_ in rows.values():
+        sums[part] = [a + b for a, b in zip(sums.get(part, [0, 0]), (int(trials), int(wrong)), strict=True)]
+    said = {part: ' '.join(importlib.import_module(part).__doc__.partition('\n\n')[0].split()) for part in sums}
     text = '\n\n'.join((
         '# The campaign',
-        'Made by `make campaign`: each kind is tried at random and counted. What was wrong stands in the note; its seed repeats it.',
-        table(('part', 'kind', 'trials', 'wrong'), [[*key, *map(str, total)] for key, total in sorted(sums.items())]),
-        '## Runs',
+        'Made by `make campaign`: each part tries many kinds of trouble at random and counts what came out wrong.',
+        table(('part', 'what is tried, and what must hold', 'trials', 'wrong'),
+              [[part, said[part], *map(str, total)] for part, total in sorted(sums.items())]),
+        '## By kind',
+        'The note quotes one failure; the same seed makes it again: `make campaign PART=headlines SEED=1`.',
         table(COLUMNS, [row for _, row in sorted(rows.items())]),
     ))
     beside = REPORT.with_suffix('.part')
