@@ -1,4 +1,4 @@
-"""Texts against a corpus by `factlab verify`: one that it does not bear out is wrong where it is FACTUAL, a true one where it is NOT FACTUAL.
+"""Texts against a corpus, by `factlab verify`: one not borne out is wrong where it is FACTUAL, a true one where it is NOT FACTUAL.
 
 The parts are those of the command's default.
 """
