@@ -27,6 +27,7 @@ from ...mixed_context.labels import LABELS
 from factlab.mixed_context.scores import (
     ANSWERS,
     MACRO,
+    UNPARSED,
     answer_cells,
     cluster_numbers_of,
     joined_answers,
@@ -309,8 +310,9 @@ def share_marks(
     found = found.filter((pl.col('status') != 'baseline') | pl.col('method').is_in(list(shown)))
     order = {'panel': LABELS, 'row': found['row'].unique(maintain_order=True).to_list(), 'part': ANSWERS}
     found = found.sort([pl.col(name).replace_strict({each: at for at, each in enumerate(each_of)}) for name, each_of in order.items()])
-    short = pl.col('row').str.replace(f' Retrieval{UNDECIDED}', ', undecided', literal=True)  # as much as the chart has room for
-    return SHARES.check(found.select('panel', 'part', 'status', row=short, share='measured', right=pl.col('panel') == pl.col('part')))
+    short = pl.col('row').str.replace(f' Retrieval{UNDECIDED}', ' (may abstain)', literal=True)  # as much as the chart has room for
+    named = pl.col('part').replace(UNPARSED, 'no answer')
+    return SHARES.check(found.select('panel', 'status', part=named, row=short, share='measured', right=pl.col('panel') == pl.col('part')))
 
 
 # %% ../../../nbs/19_studies/03_fhsum/08_measured.ipynb #5e6f489d

@@ -358,8 +358,8 @@ def proposal_note(plan: Plan, done: Done) -> str:
     both = sample_proposals(plan, done)
     right, undecided = int((both['category'] == both['proposal']).sum()), int(both.select(is_undecided('proposal').sum()).item())
     side = both['side'][0]
-    known = '; the rules were written with these at hand' if side == 'invented' else ''
-    return f'on the sample proposals are right for {right} of {both.height} {SIDES[side]}, undecided for {undecided}{known}'
+    known = '; rules written with these at hand' if side == 'invented' else ''
+    return f'right for {right} of {both.height} of the sample, undecided for {undecided}{known}'
 
 def sample_examples(
     side: str,  # 'missed' or 'invented'
@@ -391,7 +391,7 @@ def category_chart(
     both = both.sort('place', pl.col('status') == 'baseline', maintain_order=True)
     both = both.drop('status')  # the baseline is a series, not a row
     if proposed:
-        title = {'missed': 'What are missed errors proposed to be?', 'invented': 'What are false alarms proposed to be?'}[side]
+        title = f'Proposed kinds of {SIDES[side]}'
         return comparison_chart(both, title, 'proposed, not confirmed: count', of=SIDES[side], domain=None,
                                 note=f'{who}; {found.who} · {proposal_note(plan, done)}')
     title = {'missed': 'What kinds of errors does a detector miss?', 'invented': 'What kinds of false alarms does a detector raise?'}[side]

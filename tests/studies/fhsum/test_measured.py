@@ -129,7 +129,7 @@ def test_shares_of_a_label_add_up(rows, methods):
         cell(cells, 'fair', f'Sample {NONE} predicted {NONE} share')['measured'])
     name = 'Verifier + Reflection Retrieval'
     named = Answers('Sample', rows, {name: methods['fair'], name + UNDECIDED: methods['bad']})
-    assert set(share_marks(share_cells('fhsum/fig4', named))['row']) == {name, 'Verifier + Reflection, undecided'}
+    assert set(share_marks(share_cells('fhsum/fig4', named))['row']) == {name, 'Verifier + Reflection (may abstain)'}
 
 
 def test_printed_accuracies_of_a_model_are_table_6():
