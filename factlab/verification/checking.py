@@ -8,6 +8,7 @@ __all__ = ['TEXTS', 'COLUMN_PAIRS', 'UNITS', 'CHECKED_TEXTS', 'BY', 'read_texts'
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck2
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,11 @@ from ..data.others_files import others_form, read_others
 from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
 from ..store.answers import StoreChoice
+from ..text.copies import copied_sentence
+from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.sentences import blank_blocks, split_sentences
-from ..text.word_forms import added_words
+from ..text.word_forms import added_words, written_words
 from ..text.words import content_words, plain_text, whole_text
 from factlab.verification.extraction import (
     NOT_CHECKED,
@@ -146,12 +149,18 @@ _OPEN = re.compile(r'(?:q(?:uestion)?[:.)]\s*)?(?:who|whose|whom|what|when|where
 _SAYS_SO = re.compile(r"\b(?:den(?:y|ies)|doubts?|knows?|knew|forget|not)\b|n['’]t\b|[–—-]\s*or (?:did|is|was|does|has)\b", re.IGNORECASE)
 
 def _asked_words(sentences: Sequence[tuple[str, int, int]]) -> str|None:
-    "Words that only questions of a text have, of those that state something: *he did, didn't he?*."
+    "Words that only questions of a text have, of those that state something: *he did, didn't he?*; and any question at its end."
+    if sentences and is_question(sentences[-1][0]): return f'it ends with a question, which is not checked: {sentences[-1][0][:80]}'
     asked = [sentence for sentence, _, _ in sentences
              if is_question(sentence) and (not _OPEN.match(sentence) or _SAYS_SO.search(sentence))]
     stated = '\n'.join(sentence for sentence, _, _ in sentences if not is_question(sentence))
     words = [word for word in (added_words(stated, '\n'.join(asked)) if asked else []) if word != 'not']
     return f'a question has words that no sentence states: {", ".join(words[:5])}' if words else None
+
+def _signs(source: str, text: str) -> str|None:
+    "Emoji and other signs of a text that its source lacks: 😉 and ❌ take back what they stand beside."
+    signs = ''.join(dict.fromkeys(sign for sign in text if unicodedata.category(sign) == 'So' and sign not in source))
+    return f'it has signs that the source lacks: {signs}' if signs else None
 
 def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
     "The units of all texts, why a text has none or not all that it says, and what nobody has read. What is only asked is no unit."
@@ -161,7 +170,8 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         places = {id: sentence_places(text) for id, text in texts}
         found = {id: [place for place in sentences if not states_nothing(place[0])] for id, sentences in places.items()}
         why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
-        unread = {id: '; '.join(filter(None, (_unread(text, places[id]), _asked_words(places[id])))) for id, text in texts}
+        signs = {id: _signs(source, text) for id, source, text in rows.select('id', 'source', 'text').iter_rows()}
+        unread = {id: '; '.join(filter(None, (_unread(text, places[id]), _asked_words(places[id]), signs[id]))) for id, text in texts}
     else:
         stated = extractor.extract(rows['text'].to_list(), store)
         read = {id: as_the_text_has_it(text, one) for (id, text), one in zip(texts, stated, strict=True)}
@@ -222,24 +232,46 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
     tie = (labels == ENT) & (probabilities[:, ENT] <= np.delete(probabilities, ENT, 1).max(1))
     return np.array([OUTCOMES[NLI_LABELS[at]] for at in np.where(tie, 1, labels)], dtype=object)
 
+
+# %% ../../nbs/08_verification/13_checking.ipynb #ck12d
 _LISTED = re.compile(r'[\s>#*•–-]*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
-_BEGUN = re.compile(r'[A-Z](?=\w*\W+[a-z])')
+_BEGUN, _NOTE = re.compile(r'[A-Z](?=\w*\W+[a-z])'), re.compile(r'\[\d{1,3}\]')
+_POINTS_BACK = re.compile(r'\b(?:he|she|it|they|his|her|its|their)\b|^(?:this|these|those|that|the(?= [a-z]))\b', re.IGNORECASE)
 
-def _claim(text: str) -> str:  # without the mark of a list, and without the capital of a first word that may be no name
-    claim = text[_LISTED.match(text).end():]
-    return claim[:1].lower() + claim[1:] if _BEGUN.match(claim) else claim
+def _bare(text: str) -> str:  # without the marks of a list, a heading, bold type and a footnote
+    return _NOTE.sub('', text[_LISTED.match(text).end():]).replace('**', '')
 
-def _doubt(source: str, text: str, sure: bool) -> str|None:
+def _worded(sources: Mapping[str, str]) -> dict[str, set[tuple[str, ...]]]:
+    "The words of each sentence of the sources. A unit that is one of them is borne out whatever the verifier's probability."
+    return {id: {tuple(written_words(sentence.casefold())) for sentence in split_sentences(source)} for id, source in sources.items()}
+
+def _moved(source: str, text: str, before: str) -> str|None:
+    "Of a sentence with a pronoun, or that begins with *The company*: has the source another sentence before it than the text?"
+    points = _POINTS_BACK.search(text)
+    sentences, own, other = split_sentences(source), *(copied_sentence(source, each) for each in (text, before))
+    if not points or own is None or other is None or sentences.index(own) - sentences.index(other) in (0, 1): return None
+    return f'has another sentence before this one, so "{points[0]}" may be something else'
+
+def _doubt(source: str, text: str, sure: bool, before: str = '') -> str|None:  # before: the unit before it in the text
     "Why a unit may not be supported although the verifier says so."
-    claim = _claim(text)
-    doubt = name_doubt(source, claim) or (copy_doubt(source, claim) if sure else None)
+    claim = _bare(text)
+    named = claim[:1].lower() + claim[1:] if _BEGUN.match(claim) else claim  # a capital of a first word that may be no name
+    doubt = name_doubt(source, named)
+    if sure and not doubt:
+        word = disowning_word(source, claim)
+        doubt = f'speaks of "{word}"' if word else copy_doubt(source, claim) or _moved(source, claim, _bare(before))
     return doubt and f'the source {doubt}'
 
-def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,
+def _units_before(units: Sequence[dict]) -> list[str]:
+    "For each unit the one before it in the same text."
+    return [other['text'] if other and other['id'] == unit['id'] else '' for other, unit in zip([None, *units], units, strict=False)]
+
+# %% ../../nbs/08_verification/13_checking.ipynb #ck12t
+def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,  # units: with `enough`
               least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
     counts = units.group_by('id').agg(
-        pl.len().cast(pl.Int64).alias('units'), least_supported=low,
+        pl.len().cast(pl.Int64).alias('units'), least_supported=low, weakest=pl.col('p_supported').filter(~pl.col('enough')).min(),
         doubt=pl.format(f'look at {by} {{}}: {{}}', 'unit', 'doubt').drop_nulls().first(),
         **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
            for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))})
@@ -252,11 +284,13 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     whole_said = ~pl.col('reason').str.contains(NOT_CHECKED, literal=True).fill_null(False)
     whole_said &= ~pl.col('id').is_in(list(unread))
     supported = pl.col('supported') == pl.col('units')
-    factual = supported & (pl.col('least_supported') >= sure) & pl.col('doubt').is_null() & whole_said
+    enough = pl.col('weakest').is_null() & (pl.col('units') > 0) if least is None else pl.col('least_supported') >= sure
+    factual = supported & enough & pl.col('doubt').is_null() & whole_said
     found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
-    least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
+    weakest = pl.col('weakest') if least is None else pl.col('least_supported')
+    least = (1000*weakest).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
-    reason = pl.concat_str(pl.when(supported & (pl.col('least_supported') < sure)).then(unsure_because), 'reason',
+    reason = pl.concat_str(pl.when(supported & ~enough).then(unsure_because), 'reason',
                            pl.when(supported).then('doubt'), separator='; ', ignore_nulls=True).replace('', None)
     return whole.with_columns(found.alias('verdict'), reason=reason).select(*CHECKED_TEXTS.columns)
 
@@ -280,17 +314,21 @@ def check(
     if by == 'span': units, why, probabilities, least = _marked(rows, verifier, store)
     else:
         units, why, unread = _units(rows, taker, store)
-        probabilities = _said(verifier, [(sources[unit['id']], unit['text']) for unit in units], store)
+        probabilities = _said(verifier, [(sources[unit['id']], _bare(unit['text'])) for unit in units], store)
     why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, unread, warned) if id in each)) for id in {**why, **unread, **warned}}
     verdicts = _verdict(probabilities)
+    worded = {} if by == 'span' else _worded(sources)
+    enough = [low >= sure or by != 'span' and tuple(written_words(_bare(unit['text']).casefold())) in worded[unit['id']]
+              for unit, low in zip(units, probabilities[:, 0], strict=True)]
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
              'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2],
-             'doubt': [_doubt(sources[unit['id']], unit['text'], low >= sure) if verdict == OUTCOMES['ENT'] and by != 'span' else None
-                       for unit, verdict, low in zip(units, verdicts, probabilities[:, 0], strict=True)]}
+             'doubt': [_doubt(sources[unit['id']], unit['text'], low, before) if said == OUTCOMES['ENT'] and by != 'span' else None
+                       for before, unit, said, low in zip(_units_before(units), units, verdicts, enough, strict=True)]}
     shown = [] if is_dry_run() else _nearest(sources, units)
     names = ('evidence', 'evidence_start', 'evidence_end')
     nearest = {name: [each[name] for each in shown] or [None]*len(units) for name in names}
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    return Checked(frame, _of_texts(rows, frame, why, sure, by, least, unread), rows, settings)
+    marked = frame.with_columns(enough=pl.Series(enough, dtype=pl.Boolean))
+    return Checked(frame, _of_texts(rows, marked, why, sure, by, least, unread), rows, settings)

@@ -6,7 +6,7 @@
 __all__ = ['MAX_WORDS', 'EXTRACTOR_PROMPT', 'CLAIM_RULES', 'EXTRACT', 'NOT_CHECKED', 'PASSAGE_SENTENCES', 'STOP', 'BY_PASSAGE',
            'BY_SENTENCE', 'extractor_prompts', 'format_claims', 'distinct_claims', 'says_no_claim', 'says_refusal',
            'said_instead', 'json_claims', 'list_labels', 'answer_lines', 'parse_claims', 'parse_listed', 'is_question',
-           'is_bare_answer', 'states_nothing', 'left_out_note', 'Extractor', 'SentenceExtractor', 'Form',
+           'is_bare_answer', 'is_heading', 'states_nothing', 'left_out_note', 'Extractor', 'SentenceExtractor', 'Form',
            'passage_form', 'read_part', 'joined_parts', 'guarded', 'claims_of', 'without_repeats', 'with_negations',
            'as_the_text_has_it', 'ModelExtractor', 'of_statements', 'load_sentences', 'load_prompted', 'load_trained',
            'load_tiny', 'load_extractor']
@@ -284,6 +284,7 @@ _SAID = (r'(?:yes|yeah|yep|no|nope|never|not at all|not really|not quite|of cour
          r'|definitely(?: not)?|exactly|indeed|correct|wrong|right|true|false|hardly|perhaps|maybe|probably(?: not)?)')
 _SHORT = (r'(?:so |neither )?(?:it|he|she|they|we|i|you|there|that|this)'
           r" (?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|may|might|must|ca|wo|am)(?:n't| not)?")
+_ENDED = re.compile(r'[.!?…]\W*$')
 _BARE = re.compile(rf'\W*(?:{_SAID}(?:\W+{_SAID})*(?:\W+{_SHORT})?|{_SHORT})\W*')
 
 def is_question(
@@ -299,9 +300,22 @@ def is_bare_answer(
     "Is a sentence an answer that says nothing without its question? English alone."
     return len(sentence) < 80 and _BARE.fullmatch(plain_text(sentence).casefold()) is not None
 
+_ANNOUNCED = content_words(
+    'sure here is are following below this summary summaries summarized overview outline conclusion '
+    'introduction background key main important points takeaways details highlights findings results '
+    'facts information context notes brief short concise bullet list sentences answer response article '
+    'text passage document source report story news')
+
+def is_heading(
+    line: str,
+) -> bool:
+    "Does a line only announce what follows, as *Key points:* or *Here is a summary of the article:*? One that says more does not."
+    words = {word for word in content_words(line) if not word.isdigit()}
+    return bool(words) and words <= _ANNOUNCED and (words == {'sure'} or not _ENDED.search(line))
+
 def states_nothing(sentence: str) -> bool:
-    "A question, or a bare answer."
-    return is_question(sentence) or is_bare_answer(sentence)
+    "A question, a bare answer or a heading."
+    return is_question(sentence) or is_bare_answer(sentence) or is_heading(sentence)
 
 # %% ../../nbs/08_verification/00_extraction.ipynb #q3
 NOT_CHECKED = 'a bare answer is not checked'

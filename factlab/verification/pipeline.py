@@ -8,6 +8,7 @@ __all__ = ['TEXTS', 'TEXT_VERDICTS', 'CLAIM_VERDICTS', 'EVIDENCE', 'NO_CLAIMS_CA
            'Verdicts', 'open_search', 'name_doubt', 'copy_doubt', 'unsaid', 'verify_texts', 'verify_text']
 
 # %% ../../nbs/08_verification/10_pipeline.ipynb #c2
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +25,21 @@ from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_t
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
-from ..text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt
+from ..text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt, left_out
 from ..text.disclaimers import disowned_elsewhere, disowning_word
 from ..text.language import language_warning
+from ..text.sentences import split_sentences
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
-from .extraction import NOT_CHECKED, Extractor, as_the_text_has_it, left_out_note, load_extractor, of_statements
+from factlab.verification.extraction import (
+    NOT_CHECKED,
+    Extractor,
+    as_the_text_has_it,
+    is_heading,
+    left_out_note,
+    load_extractor,
+    of_statements,
+)
 from .named_verifiers import load_verifier
 from .search_scores import low_scores, silent_where_low
 from factlab.verification.verdict_rules import (
@@ -303,17 +313,29 @@ def name_doubt(
     names = [word for word in added_words(passage, claim) if word[0].isupper() or word[0].isdigit()]
     return f'lacks "{names[0]}" of the claim' if names else None
 
+_TAKEN_BACK = re.compile(r'(?:that (?:is|was)|or|with these words)\b', re.IGNORECASE)  # a sentence that speaks of the one before it
+
+def _no_sentence(passage: str, claim: str) -> str|None:
+    "Of a claim that is put together from words of several sentences."
+    if added_words(passage, claim) or not all(added_words(sentence, claim) for sentence in split_sentences(passage)): return None
+    return 'has the words of the claim, but no sentence with all of them'
+
 def copy_doubt(
     passage: str,
     claim: str,
 ) -> str|None:  # as 'has "almost", which the claim leaves out'
-    "What a claim that copies a sentence of a passage has otherwise; None where it copies none."
-    if (sentence := copied_sentence(passage, claim)) is None: return None
+    "What a claim made of a passage's words has otherwise than the sentence that it copies; None where it has words of its own."
+    if (sentence := copied_sentence(passage, claim)) is None: return _no_sentence(passage, claim)
     if word := dropped_doubt(sentence, claim): return f'has "{word}", which the claim leaves out'
     if added := added_words(passage, claim): return f'lacks "{added[0]}" of the claim'
     if numbers := changed_measure(sentence, claim): return f'has "{numbers[0]}", where the claim has "{numbers[1]}"'
-    words = changed_order(sentence, claim)
-    return f'has "{words[0]}" before "{words[1]}", which the claim turns round' if words else None
+    if words := changed_order(sentence, claim): return f'has "{words[0]}" before "{words[1]}", which the claim turns round'
+    if part := left_out(sentence, claim): return f'has "{part}", which the claim leaves out'
+    sentences = split_sentences(passage)
+    above, below = (dict(zip(*pairs, strict=False)).get(sentence, '') for pairs in ((sentences[1:], sentences), (sentences, sentences[1:])))
+    if above.endswith(':') and not is_heading(above): return f'has "{above[-60:]}" above it'
+    if _TAKEN_BACK.match(below): return f'has "{below[:60]}" below it'
+    return _no_sentence(passage, claim)
 
 def _doubted_claims(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:
     "Supported claims whose passage may not support them, with what it does."

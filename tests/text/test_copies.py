@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factlab.data.corpora import retrieval_task
-from factlab.text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt
+from factlab.text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt, left_out
 from factlab.text.sentences import split_sentences
 
 FINAL = 'In the final of 1934 Clara Venn beat Otto Brandt in forty moves.'
@@ -36,6 +36,29 @@ def test_exchanged_words_are_seen(sentence, claim):
     (BRIDGE, 'The bridge crosses the Tarn.'), ('The wolf and the bear sleep.', 'The wolf sleeps.')])
 def test_parts_that_are_moved_whole_are_not(sentence, claim):
     assert copied_sentence(sentence, claim) == sentence and changed_order(sentence, claim) is None
+
+
+@pytest.mark.parametrize('sentence, claim, part', [
+    ('A replica of the hall burned in 1944.', 'The hall burned in 1944.', 'A replica of'),
+    ('A part of the hall burned.', 'The hall burned.', 'A part of'),
+    ('The hall burned in 1944 or 1945.', 'The hall burned in 1944.', 'or 1945'),
+    ('The soldiers who surrendered were shot.', 'The soldiers were shot.', 'who surrendered'),
+    ('The Orr is the longest river that no ship uses.', 'The Orr is the longest river.', 'that no ship uses'),
+    ('The lion was sold by a Dane to a Swede.', 'The lion was sold to a Dane by a Swede.', 'by dan'),
+    ('The city was taken by the army.', 'The city took the army.', 'by army'),
+    ('The hall, a brick building, burned in May 1944.', 'The hall burned.', None),
+    ('The hall, which had a roof, burned.', 'The hall burned.', None),
+    ('Dahl built the hall and Berg built the tower.', 'Berg built the tower.', None),
+    ('Dahl built the hall and Berg built the tower.', 'Dahl built the hall.', None),
+    ('In May 1944 the hall burned.', 'The hall burned in May 1944.', None)])
+def test_parts_without_which_a_sentence_says_something_else(sentence, claim, part):
+    assert left_out(sentence, claim) == part and left_out(sentence, sentence) is None
+
+
+@given(st.lists(st.sampled_from('the hall burned in May and was sold by Berg to a bank, which replica of mice'.split()), min_size=1))
+def test_a_sentence_leaves_nothing_of_itself_out(words):
+    sentence = ' '.join(words)
+    assert left_out(sentence, sentence) is None and left_out('', sentence) is None
 
 
 @pytest.mark.parametrize('sentence, claim, word', [

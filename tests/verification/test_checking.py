@@ -27,7 +27,7 @@ from factlab.workbench.check_page import check_html
 from factlab.workbench.check_view import browse_check, check_listing
 from factlab.workbench.table import select_rows
 
-SOURCE = 'The bridge was built in 1887. A mill is beside it.\n\nThe mill was sold to the parish in 1952.'
+SOURCE = 'The bridge was built in 1887. It is old and it has a mill. A mill is beside it.\n\nThe mill was sold to the parish in 1952.'
 
 
 class Says:
@@ -47,7 +47,7 @@ def texts(*rows: tuple[str, str, str]) -> pl.DataFrame: return TEXTS.frame(dict(
 def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
     verifier = Says(Trains=(.1, .7, .2), Nobody=(.2, .2, .6), Mills=(.8, .1, .1), Even=(.4, .4, .2))
     rows = texts(('good', SOURCE, 'It is old. It has a mill.'), ('wrong', SOURCE, 'It is old. Nobody sold it in 1952.'),
-                 ('open', SOURCE, 'Trains cross it.'), ('unsure', SOURCE, 'Mills may be sold.'), ('tie', SOURCE, 'Even so.'),
+                 ('open', SOURCE, 'Trains cross it.'), ('unsure', SOURCE, 'Mills can burn and decay.'), ('tie', SOURCE, 'Even so.'),
                  ('none', SOURCE, ' '))
     found = check(rows, verifier, store=False)
     UNITS.check(found.units)
@@ -74,7 +74,7 @@ def test_claims_come_from_an_extractor():
 def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
     found = check(texts(('fence', SOURCE, 'It is old.\n```\nIt is on the Moon.\n```'),
                         ('table', SOURCE, 'It is old.\n\n| a | b |\n|---|---|\n| c | Moon |'),
-                        ('list', SOURCE, '## Mill\n1. It is old.\n- It has a mill.\n> It is old.')), Says(), store=False)
+                        ('list', SOURCE, '## Key points\n1. It is old.\n- It has a mill.\n> It is old.')), Says(), store=False)
     assert found.texts['verdict'].to_list() == ['undecided', 'undecided', 'factual'] and 'Moon' in found.texts['reason'][0]
     assert 'not with the probability' not in check_report(found)
 
@@ -84,16 +84,30 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
      'In 1945 troops blew up the western span, but the eastern span survived.', 'has "eastern" before "western"'),
     ('The shop opens at 10 a.m. on Saturdays.', 'The shop opens at 10 p.m. on Saturdays.', 'lacks "pm" of the claim'),
     ('The mill burned down in 1901.', 'The mill burned down in 1901. The owner set the fire, didn\'t he?',
-     'a question has words that no sentence states: owner, set, fire'),
+     'it ends with a question, which is not checked: The owner set the fire'),
     ('Almost all of the passengers survived.', 'All of the passengers survived.', 'has "Almost", which the claim leaves out'),
-    ('The mill burned down in 1901.', 'The mill burned down in 1901. Who would deny that the owner set the fire?', 'deny, owner'),
-    ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'It rained. Did it rain?', None),
+    ('The mill burned down in 1901.', 'Who would deny that the owner set the fire? The mill burned down in 1901.', 'deny, owner'),
+    ('The mill burned down in 1901.', 'The mill burned down in 1901.', None), ('It rained.', 'Did it rain? It rained.', None),
+    ('It rained.', 'It rained. Did it?', 'ends with a question'),
     ('It began in 1902.', 'When did construction begin? It began in 1902.', None),
     ('A fire destroyed the mill in 1901.', 'Flames took the mill.', None),
     ('A fire destroyed the mill in 1901.', 'Flames took the mill at Arle.', 'lacks "Arle" of the claim'),
     ('A fire destroyed the mill in 1901.', 'Flames took two of the mills.', None),
     ('A fire destroyed the mill in 1901.', '2. Flames took 14 mills.', 'lacks "14" of the claim'),
-    ('In the second half of the century Dahl founded the mill.', 'Dahl founded the mill.', None)])
+    ('In the second half of the century Dahl founded the mill.', 'Dahl founded the mill.', None),
+    ('In mice the drug lowers blood pressure.', 'The drug lowers blood pressure.', 'has "In mice", which the claim leaves out'),
+    ('The club of Varn was sued by the bank.', 'The club of Varn sued the bank.', 'has "by bank"'),
+    ('Anna was a nurse in Lund. Clara was a judge. She was tried in 1944.', 'Anna was a nurse in Lund. She was tried in 1944.',
+     'has another sentence before this one, so "She"'),
+    ('Anna sold boats. Clara was a judge. In 1944 she was tried.', 'Anna sold boats. In 1944 she was tried.', 'so "she" may be'),
+    ('Norvia has a navy. Sudland has none. The country lost a war.', 'Norvia has a navy. The country lost a war.', 'so "The" may'),
+    ('The mill burned down in 1901. That was the plan, at least.', 'The mill burned down in 1901.', 'has "That was the plan'),
+    ('Clara was a judge. She was tried in 1944.', 'Clara was a judge. She was tried in 1944.', None),
+    ('Myths of Varn\n\nThe mill burned down in 1901.', 'The mill burned down in 1901.', 'speaks of "Myths"'),
+    ('The mill burned down in 1901.', 'The mill burned down in 1901 🙃.', 'signs that the source lacks: 🙃'),
+    ('What the forger wrote:\n\nThe mill burned down in 1901.', 'The mill burned down in 1901.', 'has "What the forger wrote:" above it'),
+    ('The church has a nave. Beside it a hall was sold to a bank.', 'The church was sold to a bank.', 'no sentence with all of them'),
+    ('The mill burned down in 1901.', '**Summary:**\n\n- The mill burned down in 1901.[1]', None)])
 def test_near_copies_and_what_is_only_asked_keep_a_text_from_being_factual(source, text, why):
     found = check(texts(('a', source, text)), Says(), store=False).texts.row(0, named=True)
     assert found['verdict'] == ('undecided' if why else 'factual') and (why or '') in (found['reason'] or '')
@@ -207,7 +221,7 @@ def test_what_the_default_is_worth_stands_below():
     report = check_report(check(texts(('a', SOURCE, 'Trains cross it.')), Says(Trains=(.1, .7, .2)), store=False))
     assert report.startswith('a: UNDECIDED (1 not in the evidence)') and 'nearest in the source' not in report.split('\n')[2]
     assert 'undecided text' not in report
-    rows = texts(('a', SOURCE, 'Mills may be sold.'), ('b', SOURCE, 'It is old.'))
+    rows = texts(('a', SOURCE, 'Mills can burn and decay.'), ('b', SOURCE, 'It is old.'))
     unsure = check_report(check(rows, Says(Mills=(.8, .1, .1)), store=False))
     assert 'In 1 undecided text every sentence is supported' in ' '.join(unsure.split())
 
