@@ -82,7 +82,7 @@ def token_pieces(
 ) -> list[str]:
     "The claim, or pieces of it of at most so many tokens."
     if len(claim.encode()) <= max_tokens: return [claim]  # a token has a byte at least
-    places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True)['offset_mapping']
+    places = tokenizer(claim, add_special_tokens=False, return_offsets_mapping=True, verbose=False)['offset_mapping']
     cuts = [(places[start][0], places[min(start + max_tokens, len(places)) - 1][1]) for start in range(0, len(places), max_tokens)]
     return [piece for start, end in cuts if (piece := claim[start:end].strip())] or [claim]
 
