@@ -23,7 +23,6 @@ import polars as pl
 
 from ..core.core import DataError, Schema, assets_dir
 from ..data.summaries import DEFACTO, ENTFA, XSumFaith, outside
-from ..measures.metrics import confusion_matrix
 from ..measures.stats import average, bootstrap_counts, ratio
 from ..models.asking import ask_prompt, read_response
 from ..models.encoder import Encoder
@@ -438,12 +437,12 @@ def _quality_statistics(counted: np.ndarray) -> dict[str, Callable]:
             'accuracy of all': ratio(right, every), 'majority of all': ratio(most[1], every),
             'accuracy of all over the majority': ratio(right - most[1], every)}
 
-def category_confusion(cases: pl.DataFrame, predicted: Sequence[str|None],
-                       classes: Sequence[str]|None = None) -> pl.DataFrame:  # gold, one column for each answer
+def category_confusion(cases: pl.DataFrame, predicted: Sequence[str|None]) -> pl.DataFrame:  # gold, one column for each answer
     "The confusion matrix as a table that reads: a row for each label, a column for each answer."
     frame = cases.select(gold='label').with_columns(predicted=pl.Series(predicted, dtype=pl.String))
-    counted = confusion_matrix(frame, classes=classes).with_columns(pl.col('predicted').fill_null('unparsed'))
-    return counted.pivot(on='predicted', index='gold', values='n')
+    names = sorted({*frame['gold'], *frame['predicted'].drop_nulls()})
+    counts = {name: pl.col('predicted') == name for name in names} | {'unparsed': pl.col('predicted').is_null()}
+    return frame.group_by('gold').agg(hits.sum().cast(pl.Int64).alias(name) for name, hits in counts.items()).sort('gold')
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c38
 class Category(NamedTuple):

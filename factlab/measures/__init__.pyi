@@ -26,7 +26,6 @@ from .easiness import BertScore as BertScore
 from .easiness import easiness_means as easiness_means
 from .easiness import easiness_scores as easiness_scores
 from .easiness import rouge1 as rouge1
-from .metrics import confusion_matrix as confusion_matrix
 from .metrics import matching_counts as matching_counts
 from .metrics import matching_scores as matching_scores
 from .noise import corrected_scores as corrected_scores

@@ -3,14 +3,11 @@ import json
 import random
 import warnings
 
-import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from factlab.core.core import DataError, UsageError
-from factlab.measures.metrics import binary_counts, confusion_matrix, harmonic, matching_counts, matching_scores
+from factlab.measures.metrics import binary_counts, harmonic, matching_counts, matching_scores
 from factlab.models.prompts import letters, parse_matching
 
 
@@ -140,63 +137,3 @@ def test_all_unparsed_verdicts():
     counts = binary_counts(frame, 'truth', 'said')
     assert counts['tp'].null_count() == 2 and matching_scores(counts).row(0) == (0, 2, 0, 0, 0, None, None, None)
     assert matching_scores(counts, unparsed='wrong').row(0) == (2, 2, 0, 1, 1, 0, 0, 0)
-
-
-CLASSES = ['extrinsic', 'faithful', 'intrinsic', 'mixed']
-ANSWERS = st.lists(st.tuples(st.sampled_from(CLASSES[:3]), st.sampled_from([*CLASSES, None])), min_size=1, max_size=40)
-
-
-def answers(rows: list[tuple]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={'gold': pl.String, 'predicted': pl.String}, orient='row')
-
-
-@given(ANSWERS)
-def test_confusion_matrix_agrees_with_scikit_learn(rows):
-    from sklearn.metrics import confusion_matrix as theirs
-    table = confusion_matrix(answers(rows), classes=CLASSES)
-    read = [(gold, said) for gold, said in rows if said is not None]
-    cells = table.drop_nulls('predicted')['n'].to_numpy().reshape(4, 4)
-    if read: assert np.array_equal(cells, theirs(*zip(*read, strict=True), labels=CLASSES))
-    assert cells.sum() == len(read) and table['n'].sum() == len(rows)
-    unparsed = dict(table.filter(pl.col('predicted').is_null()).select('gold', 'n').iter_rows())
-    assert unparsed == {name: sum(gold == name and said is None for gold, said in rows) for name in CLASSES}
-
-
-def test_faults_of_classes_are_named():
-    frame = answers([('faithful', 'mixed')])
-    with pytest.raises(UsageError, match='different'): confusion_matrix(frame, classes=['faithful', 'faithful', 'mixed'])
-    with pytest.raises(DataError, match='none of the classes'): confusion_matrix(frame, classes=['faithful'])
-    for bad in (frame.with_columns(gold=1.0), frame.with_columns(gold=pl.lit(None, pl.String)), frame.drop('gold')):
-        with pytest.raises(DataError): confusion_matrix(bad)
-
-
-# ---------------------------------------------------------------- labels that are written in two ways
-
-def counted(gold, predicted, **types):
-    frame = pl.DataFrame({'gold': gold, 'predicted': predicted}, schema_overrides=types)
-    return {(row['gold'], row['predicted']): row['n'] for row in confusion_matrix(frame).iter_rows(named=True) if row['n']}
-
-
-@pytest.mark.parametrize('predicted', [['True', 'False', None], [' true ', 'FALSE', None], [1, 0, None], ['1', '0', None],
-                                       [True, False, None]])
-def test_booleans_are_compared_as_labels(predicted):
-    once = {('true', 'true'): 1, ('false', 'false'): 1, ('false', None): 1}
-    assert counted([True, False, False], predicted) == once
-    assert counted(predicted[:2], [True, False]) == {('true', 'true'): 1, ('false', 'false'): 1}
-
-
-@pytest.mark.parametrize(('gold', 'predicted', 'words'), [
-    ([True, False], ['Factual', 'Not Factual'], "'predicted' has .'Factual', 'Not Factual'., which can never be equal"),
-    ([True, False], [1, 2], "has .'2'., which can never be equal"), (['yes', 'no'], [True, False], "'gold' has .'no', 'yes'."),
-    (['yes', 'no'], ['Yes', 'No'], "'No' and 'no' differ in spelling alone"), (['yes'], ['yes '], 'differ in spelling alone'),
-    (['non-factual'], ['non\u2011factual'], 'differ in spelling alone'), (['a', 'b'], [1, 0], 'share no label')])
-def test_labels_that_never_meet_are_refused(gold, predicted, words):
-    with pytest.raises(DataError, match=words): counted(gold, predicted)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=9),
-       st.sampled_from([str, int, lambda value: str(value).upper()]))
-def test_the_type_of_a_label_changes_no_count(pairs, write):
-    gold, predicted = map(list, zip(*pairs, strict=True))
-    assert counted(gold, [*map(write, predicted)]) == counted(gold, predicted)
