@@ -1,4 +1,4 @@
-"""Paired tests agree with statsmodels, loops and simulations; frames are aligned by id or refused."""
+"""Paired tests agree with statsmodels, loops and simulations; frames are aligned by id."""
 from itertools import product
 
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factlab.core.core import DataError, UsageError
+from factlab.core.core import UsageError
 from factlab.measures.comparison import (
     MCNEMAR_METHODS,
     SYSTEM_PAIRS,
@@ -17,7 +17,6 @@ from factlab.measures.comparison import (
     holm,
     mcnemar,
     mcnemar_power,
-    outcomes,
     paired_bounds,
     smallest_difference,
 )
@@ -73,17 +72,16 @@ def test_all_pairs_against_a_loop():
     generator = np.random.default_rng(0)
     correct = np.where(generator.random((6, 90)) < .1, np.nan, (generator.random((6, 90)) < .6).astype(float))
     names = list('abcdef')
-    for unparsed in ('exclude', 'wrong'):
-        table = compare_pairs(names, correct, unparsed=unparsed, method='exact')
-        assert len(table) == 15 and dict(table.schema) == dict(SYSTEM_PAIRS.columns)
-        for row in table.to_dicts():
-            pairs = list(zip(correct[names.index(row['first'])], correct[names.index(row['second'])], strict=True))
-            if unparsed == 'exclude': pairs = [(x, y) for x, y in pairs if x == x and y == y]
-            b, c = sum(x == 1 and y != 1 for x, y in pairs), sum(x != 1 and y == 1 for x, y in pairs)
-            assert (row['n'], row['only_first'], row['only_second']) == (len(pairs), b, c)
-            assert row['p'] == pytest.approx(mcnemar(b, c, 'exact')) and row['difference'] == pytest.approx((b - c)/len(pairs))
-            assert row['low'] < row['difference'] < row['high']
-        assert table['p_holm'].to_list() == pytest.approx(holm(table['p']).tolist())
+    table = compare_pairs(names, correct, method='exact')
+    assert len(table) == 15 and dict(table.schema) == dict(SYSTEM_PAIRS.columns)
+    for row in table.to_dicts():
+        pairs = list(zip(correct[names.index(row['first'])], correct[names.index(row['second'])], strict=True))
+        pairs = [(x, y) for x, y in pairs if x == x and y == y]
+        b, c = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
+        assert (row['n'], row['only_first'], row['only_second']) == (len(pairs), b, c)
+        assert row['p'] == pytest.approx(mcnemar(b, c, 'exact')) and row['difference'] == pytest.approx((b - c)/len(pairs))
+        assert row['low'] < row['difference'] < row['high']
+    assert table['p_holm'].to_list() == pytest.approx(holm(table['p']).tolist())
 
 
 def test_pair_edges():
@@ -95,7 +93,6 @@ def test_pair_edges():
     with pytest.raises(UsageError, match='1 .right'): discordant_counts([[.5, 1]])
     with pytest.raises(UsageError, match='one row'): compare_pairs(['a'], [[1], [0]])
     with pytest.raises(UsageError, match='matrix'): discordant_counts([1, 0])
-    with pytest.raises(UsageError, match='exclude'): compare_pairs(['a'], [[1]], unparsed='drop')
 
 
 def test_interval_of_a_paired_difference_covers():
@@ -115,38 +112,15 @@ def answers(names=('x', 'y', 'z'), n=30, seed=0):
     return pl.concat([pl.DataFrame({'system': name, 'id': ids, 'correct': generator.random(n) < .5}) for name in names])
 
 
-def test_outcomes_are_aligned_by_id():
-    frame = answers()
-    shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
-    first, second = outcomes(frame), outcomes(shuffled)
-    assert first.systems == ['x', 'y', 'z'] and first.correct.shape == (3, 30) and sorted(second.examples) == sorted(first.examples)
-    for i, name in enumerate(second.systems):
-        known = dict(frame.filter(pl.col('system') == name).select('id', 'correct').iter_rows())
-        assert [known[example] for example in second.examples] == second.correct[i].astype(bool).tolist()
+def test_answers_are_aligned_by_id():
+    frame = answers().with_columns(correct=pl.when(pl.int_range(90) % 7 > 0).then('correct'))
+    matrix = np.array([frame.filter(system=name)['correct'].cast(pl.Float64).to_numpy() for name in 'xyz'])
     pairs = compare_systems(frame, method='exact')
-    assert pairs.equals(compare_pairs(first.systems, first.correct, method='exact'))
+    assert pairs.equals(compare_pairs([*'xyz'], matrix, method='exact')) and pairs['n'].max() < 30
+    shuffled = frame.filter(system='y').vstack(frame.sample(fraction=1, shuffle=True, seed=1)).unique(['system', 'id'], keep='first')
     assert sorted(pairs['p']) == pytest.approx(sorted(compare_systems(shuffled, method='exact')['p']))
-    unknown = outcomes(frame.with_columns(correct=pl.lit(None)))
-    assert np.isnan(unknown.correct).all() and outcomes(frame.clear()).correct.shape == (0, 0)
-
-
-def test_predictions_and_gold_say_which_are_right():
-    said = pl.DataFrame({'system': ['a']*4 + ['b']*4, 'id': [*'wxyz']*2, 'gold': [*'ynny']*2,
-                         'predicted': ['y', 'n', 'y', None, 'y', 'y', 'y', 'y']})
-    right = said.select('system', 'id', correct=pl.col('predicted') == pl.col('gold'))
-    assert compare_systems(said).equals(compare_systems(right)) and compare_systems(said)['n'].to_list() == [3]
-
-
-def test_unaligned_answers_are_refused():
-    frame = answers()
-    with pytest.raises(UsageError, match="'y' lacks 1 of 30, the first is 'e7'"):
-        outcomes(frame.filter((pl.col('system') != 'y') | (pl.col('id') != 'e7')))
-    with pytest.raises(UsageError, match='more than once'): outcomes(pl.concat([frame, frame.head(1)]))
-    with pytest.raises(DataError, match='missing'): outcomes(frame.drop('id'))
-    with pytest.raises(DataError, match='Boolean'): outcomes(frame.with_columns(correct=pl.lit(1)))
-    with pytest.raises(DataError, match='nulls'): outcomes(frame.with_columns(id=pl.lit(None, pl.String)))
-    other = frame.with_columns(id=pl.when(pl.col('system') == 'z').then(pl.col('id') + '!').otherwise('id'))
-    with pytest.raises(UsageError, match='lacks 30 of 60'): outcomes(other)
+    unknown = compare_systems(frame.with_columns(correct=pl.lit(None)))
+    assert unknown['n'].to_list() == [0]*3 and compare_systems(frame.clear()).is_empty()
 
 
 @settings(max_examples=25, deadline=None)
