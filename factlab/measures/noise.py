@@ -16,7 +16,7 @@ import polars as pl
 
 from ..core.core import Schema, UsageError
 from .metrics import matching_scores
-from .stats import F1, PRECISION, RECALL, Interval, check_level, count_matrix, resampled_totals
+from .stats import F1, PRECISION, RECALL, check_level, count_matrix, resampled_totals
 
 # %% ../../nbs/05_measures/06_noise.ipynb #c4
 class Rate(NamedTuple):
@@ -124,15 +124,13 @@ def noise_draws(
     specificity: float|Rate = .90,
     draws: int = 1000,
     seed: int = 0,
-    unparsed: str = 'exclude',  # or 'wrong', as for `metrics.matching_scores`
 ) -> NoiseDraws:  # groups in order of first appearance
-    "Flip the judge's decisions in every group (FINAL App. F)."
+    "Flip the judge's decisions in every group (FINAL App. F); what could not be read matches nothing."
     judge_rates(sensitivity, specificity)
-    groups, generator = matching_scores(counts, by, unparsed), np.random.default_rng(seed)
+    groups, generator = matching_scores(counts, by, 'wrong'), np.random.default_rng(seed)
     rates = [rate_draws(rate, draws, generator) if isinstance(rate, Rate) else rate for rate in (sensitivity, specificity)]
     parts = counts.partition_by(list(by), maintain_order=True) if by else [counts]
-    matrices = [(part.drop_nulls('tp') if unparsed == 'exclude' else part.with_columns(pl.col('tp').fill_null(0)))
-                .select('tp', 'n_predicted', 'n_gold').to_numpy() for part in parts]
+    matrices = [part.select(pl.col('tp').fill_null(0), 'n_predicted', 'n_gold').to_numpy() for part in parts]
     totals = [judge_draws(matrix, *rates, draws, generator) for matrix in matrices]
     return NoiseDraws(groups, np.array(totals).reshape(-1, draws, 3),
                       np.array([expected_matches(matrix, sensitivity, specificity) for matrix in matrices]).reshape(-1, 2))
@@ -152,7 +150,7 @@ def judge_noise(
     by: Sequence[str] = (),
     *,
     level: float = .95,
-    **options,  # as for `noise_draws`: sensitivity, specificity, draws, seed, unparsed
+    **options,  # as for `noise_draws`: sensitivity, specificity, draws, seed
 ) -> pl.DataFrame:  # NOISE behind the columns of `by`; three rows for each group, null where a score is undefined
     "Precision, recall and F1 under the judge's errors, drawn and in closed form (FINAL App. F, Table 10)."
     check_level(level)
@@ -171,47 +169,15 @@ def judge_noise(
                          'n': group['n'], 'unparsed': group['unparsed'], 'draws': len(totals)})
     return pl.DataFrame(rows, schema={**{name: counts.schema[name] for name in by}, **NOISE.columns}, orient='row')
 
-# %% ../../nbs/05_measures/06_noise.ipynb #c24
-def _deviation(rate: float|Rate, value: float) -> float:
-    "Variance of a counted rate; 0 of a known one."
-    return value*(1 - value)/rate.n if isinstance(rate, Rate) else 0.0
-
 # %% ../../nbs/05_measures/06_noise.ipynb #284b071b
 def rogan_gladen(
-    positives: int,  # items that the judge calls positive
-    n: int,
+    called: float,  # share of items that the judge calls positive
     sensitivity: float|Rate,
     specificity: float|Rate,
-    *,
-    level: float = .95,
-    method: str = 'delta',  # or 'bootstrap'
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Interval:  # estimate and bounds cut off at 0 and 1; none of them when n is 0
-    """The share of positives that an infallible judge would find. Raises `UsageError` when the rates sum to 1 or less.
-
-    Fewer positives than the judge's false alarms alone would give, or more than it can find, put estimate and bounds at 0 or 1: an interval
-    of no width there says that these rates do not fit these items."""
-    from scipy.special import ndtri
-    check_level(level)
+) -> float:
+    "The share of positives that an infallible judge would find, cut off at 0 and 1. Raises `UsageError` when the rates sum to 1 or less."
     sens, spec = judge_rates(sensitivity, specificity, informative=True)
-    if method not in ('delta', 'bootstrap'): raise UsageError(f"unknown interval {method!r}: choose 'delta' or 'bootstrap'")
-    if not 0 <= positives <= n: raise UsageError(f'{positives} positives of {n}: expected a count from 0 to n')
-    if not n: return Interval(None, None, None, 0, level, method=method)
-    observed, gain = positives/n, sens + spec - 1
-    raw = (observed + spec - 1)/gain
-    share = float(np.clip(raw, 0, 1))
-    if method == 'bootstrap':
-        generator = np.random.default_rng(seed)
-        q = generator.binomial(n, observed, resamples)/n
-        a, b = rate_draws(sensitivity, resamples, generator), rate_draws(specificity, resamples, generator)
-        kept = a + b > 1
-        values = np.clip((q + b - 1)[kept]/(a + b - 1)[kept], 0, 1)
-        low, high = np.quantile(values, [(1 - level)/2, (1 + level)/2]) if len(values) else (0, 1)
-        return Interval(share, float(low), float(high), n, level, resamples, int((~kept).sum()), method)
-    variance = observed*(1 - observed)/n + share**2*_deviation(sensitivity, sens) + (1 - share)**2*_deviation(specificity, spec)
-    half = ndtri((1 + level)/2)*np.sqrt(variance)/gain
-    return Interval(share, *np.clip([raw - half, raw + half], 0, 1).tolist(), n, level, method=method)
+    return float(np.clip((called + spec - 1)/(sens + spec - 1), 0, 1))
 
 # %% ../../nbs/05_measures/06_noise.ipynb #c28
 CORRECTED = Schema('corrected scores', {
@@ -233,21 +199,21 @@ def corrected_scores(
     *,
     sensitivity: float|Rate = .95,
     specificity: float|Rate = .90,
-    unparsed: str = 'exclude',  # or 'wrong'
     resamples: int = 10_000,
     level: float = .95,
     seed: int = 0,
 ) -> pl.DataFrame:  # CORRECTED behind the columns of `by`; three rows for each group
-    """Scores with the judge's errors taken back, and percentile intervals. Raises `UsageError` when the rates sum to 1 or less.
+    """Scores with the judge's errors taken back, and percentile intervals; what could not be read matches nothing. Raises `UsageError`
+    when the rates sum to 1 or less.
 
     Null where more matches would be needed than an infallible judge could find: the rates do not fit these findings."""
     check_level(level)
     rates = judge_rates(sensitivity, specificity, informative=True)
-    groups, rows = matching_scores(counts, by, unparsed), []
+    groups, rows = matching_scores(counts, by, 'wrong'), []
     parts = counts.partition_by(list(by), maintain_order=True) if by else [counts]
     for group, part in zip(groups.to_dicts(), parts, strict=True):
-        kept = part.drop_nulls('tp') if unparsed == 'exclude' else part.with_columns(pl.col('tp').fill_null(0))
-        matrix, generator = _checked(kept.select('tp', 'n_predicted', 'n_gold').to_numpy()), np.random.default_rng(seed)
+        matrix = _checked(part.select(pl.col('tp').fill_null(0), 'n_predicted', 'n_gold').to_numpy())
+        generator = np.random.default_rng(seed)
         matrix = np.column_stack([matrix, matrix[:, 1:].min(1)])
         totals = resampled_totals(matrix, resamples, generator)
         sens, spec = (rate_draws(rate, resamples, generator) for rate in (sensitivity, specificity))
@@ -264,13 +230,9 @@ def corrected_scores(
 
 # %% ../../nbs/05_measures/06_noise.ipynb #c33
 class PredictionPowered(NamedTuple):
-    "A mean with its interval; None where undefined."
-    estimate: float|None
-    low: float|None
-    high: float|None
+    "A mean, and how far the judge is trusted for it."
+    estimate: float
     weight: float  # λ
-    n_human: int   # items with a human label
-    n_judge: int   # items with the judge's alone
 
 def _numbers(values: Sequence[float], name: str) -> np.ndarray:
     try: values = np.asarray(values, dtype=float)
@@ -292,21 +254,14 @@ def prediction_powered_mean(
     judge_only: Sequence[float],  # the judge's values of all other items
     *,
     weight: float|None = None,  # λ; None tunes it
-    level: float = .95,
-) -> PredictionPowered:  # no estimate without human labels, no interval with one
-    "The mean that people would give all items (PPI; PPI++ when tuned), not cut off. Raises `UsageError` on NaN or unequal lengths."
-    from scipy.special import ndtri
-    check_level(level)
+) -> PredictionPowered:
+    """The mean that people would give all items (PPI; PPI++ when tuned), not cut off. Raises `UsageError` on NaN, unequal lengths, and
+    without human labels."""
     human, (judge, judge_only) = _numbers(human, 'human labels'), (_numbers(values, "the judge's labels") for values in (judge, judge_only))
     if len(human) != len(judge):
         raise UsageError(f'{len(human)} human labels but {len(judge)} of the judge on the same items: align them by id')
     if weight is not None and not 0 <= weight <= 1: raise UsageError(f'the weight must lie between 0 and 1, found {weight}')
     if weight and not len(judge_only): raise UsageError('no unlabelled items: the judge has nothing to add, use weight 0 or leave it out')
     if weight is None: weight = tuned_weight(human, judge, judge_only)
-    if not len(human): return PredictionPowered(None, None, None, 0.0, 0, len(judge_only))
-    left = human - weight*judge
-    estimate = float(left.mean() + (weight*judge_only.mean() if weight else 0))
-    if len(human) < 2: return PredictionPowered(estimate, None, None, weight, 1, len(judge_only))
-    variance = left.var(ddof=1)/len(human) + (weight**2*judge_only.var(ddof=0)/len(judge_only) if weight else 0)
-    half = float(ndtri((1 + level)/2)*np.sqrt(variance))
-    return PredictionPowered(estimate, estimate - half, estimate + half, float(weight), len(human), len(judge_only))
+    if not len(human): raise UsageError('there is no human label: nothing mends what the judge says')
+    return PredictionPowered(float((human - weight*judge).mean() + (weight*judge_only.mean() if weight else 0)), float(weight))

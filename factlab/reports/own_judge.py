@@ -358,7 +358,7 @@ def powered_share(
         there = part['gold'].is_not_null()
         gold, said = ((part[name].eq_missing(judged.positive)).cast(pl.Float64).to_numpy() for name in ('gold', 'said'))
         known = there.to_numpy()
-        found = prediction_powered_mean(gold[known], said[known], said[~known], weight=None if with_judge else 0., level=level)
+        found = prediction_powered_mean(gold[known], said[known], said[~known], weight=None if with_judge else 0.)
         share += size*found.estimate
         within.append((size, found.estimate))
         variance += size**2*_variance(gold[known] - found.weight*said[known], found.weight)
@@ -395,7 +395,7 @@ def rogan_gladen_share(
         table, tables = table + size*counts/known.height, tables + sizes[:, at, None, None]*drawn
         called, said = called + positive['said'].sum(), said + sizes[:, at]*(known.height*drawn[:, :, 0].sum(-1) + without)/part.height
     if not table.sum(-1).all(): raise UsageError("people's labels are of one class: the judge's errors on the other are unknown")
-    share = rogan_gladen(called, n, table[0, 0]/table[0].sum(), table[1, 1]/table[1].sum()).estimate
+    share = rogan_gladen(called/n, table[0, 0]/table[0].sum(), table[1, 1]/table[1].sum())
     hits, alarms = (tables[:, side, 0]/tables[:, side].sum(-1) for side in (0, 1))
     values = np.clip((said - alarms)/np.where(hits > alarms, hits - alarms, np.nan), 0, 1)
     low, high = np.nanquantile(values, [(1 - level)/2, (1 + level)/2])

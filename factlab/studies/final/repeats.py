@@ -196,7 +196,7 @@ def noise_cells(
         judged = noise_cells(counts, baselines, sensitivity=1, specificity=1, draws=1, seed=seed)  # a judge without errors changes nothing
         return judged.filter(metric=JUDGED)
     by = ['model', 'method']
-    rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed, 'unparsed': 'wrong'}
+    rates: dict[str, Any] = {'sensitivity': sensitivity, 'specificity': specificity, 'seed': seed}
     known = [] if baselines is None else baselines['method'].unique(maintain_order=True).to_list()
     everyone = counts if baselines is None else pl.concat([counts, baselines])
     noisy = judge_noise(everyone, by, draws=draws, **rates).filter(metric='f1')
@@ -226,7 +226,7 @@ def _placed(method: str, baselines: Sequence[str]) -> dict:
 def rank_cells(
     counts: pl.DataFrame,  # of `localization_counts`
     baselines: Sequence[str] = (),  # methods that are baselines
-    **options,  # as for `noise.noise_draws`: sensitivity, specificity, draws, seed, unparsed
+    **options,  # as for `noise.noise_draws`: sensitivity, specificity, draws, seed
 ) -> pl.DataFrame:  # CELLS; metrics Rank and First
     """Each method's rank by F1 as judged, with the 95 % range of its ranks under the judge's errors, and how often it comes first.
     Ties share a rank."""
