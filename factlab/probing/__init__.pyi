@@ -1,6 +1,5 @@
 from .added_facts import locate_facts as locate_facts
 from .added_facts import sample_facts as sample_facts
-from .counterfactual import compare_detection as compare_detection
 from .counterfactual import detection_changes as detection_changes
 from .counterfactual import make_counterfactuals as make_counterfactuals
 from .counterfactual import model_proposals as model_proposals

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PROPOSALS', 'COUNTERFACTUALS', 'PROPOSE', 'DETECTIONS', 'CHANGES', 'Made', 'describe_in_place',
            'make_counterfactuals', 'model_proposals', 'shipped_counterfactuals', 'written_counterfactuals',
-           'compare_detection', 'paired_detections', 'detection_changes']
+           'paired_detections', 'detection_changes']
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #c2
 import re
@@ -17,8 +17,6 @@ import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, digest
 from ..data.summaries import locate
-from ..localization.matching import MatchingJudge, match_predictions
-from ..localization.methods import Localizer
 from ..measures.comparison import holm, mcnemar, paired_bounds
 from ..measures.stats import bootstrap_counts, ratio, share_interval
 from ..models.interface import Model, Request, ask
@@ -213,27 +211,6 @@ def _detected(rows: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
     return both.select('status', found=pl.when(pl.col('status')
                                                == 'ok').then(pl.col('matched').list.contains(pl.col('gold_index'),
                                                                                              nulls_equal=False).fill_null(False)))
-
-# %% ../../nbs/13_probing/04_counterfactual.ipynb #2244427f
-def compare_detection(
-    counterfactuals: pl.DataFrame,  # COUNTERFACTUALS; rows without one are left out
-    localizer: Localizer,  # anything with its `predict`
-    judge: MatchingJudge,
-    model: Model,
-    store: StoreChoice = None,
-    *,
-    before: pl.DataFrame|None = None,  # MATCHES of a run on the original summaries; None: they are asked here
-    seed: int = 0, repeat: int = 0,
-) -> pl.DataFrame:  # DETECTIONS, one row for each counterfactual
-    "Run one detector on both versions of every summary (FINAL § 6)."
-    cases = COUNTERFACTUALS.check(counterfactuals).filter(pl.col('status') == 'ok')
-    def matched(rows: pl.DataFrame) -> pl.DataFrame:
-        return match_predictions(rows, localizer.predict(rows, model, store, seed=seed, repeat=repeat), judge, store)
-    if before is None:
-        before = matched(cases.unique('row', keep='first', maintain_order=True).select(id='row', text='text', summary='original',
-            gold='original_gold'))
-    after = matched(cases.select('id', 'text', 'summary', 'gold'))
-    return paired_detections(cases, before, after)
 
 # %% ../../nbs/13_probing/04_counterfactual.ipynb #6e259ad2
 def paired_detections(

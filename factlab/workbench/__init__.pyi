@@ -2,7 +2,6 @@ from .browser import Browser as Browser
 from .browser import row_configuration as row_configuration
 from .check_view import browse_check as browse_check
 from .described import annotate_described as annotate_described
-from .described import review_candidates as review_candidates
 from .examples import Examples as Examples
 from .examples import read_examples as read_examples
 from .examples import sample_rows as sample_rows

@@ -12,9 +12,10 @@ from factlab.localization.matching import ModelJudge
 from factlab.models.interface import ScriptedModel
 from factlab.models.prompt_folders import folder_prompts
 from factlab.runs.plan import Rows, Step, estimate, execute
-from factlab.studies.final.enrichment import asked_candidates, enrichment_plan
+from factlab.studies.final.commands import write_candidates
+from factlab.studies.final.enrichment import enrichment_plan
 from factlab.studies.final.errors import agreement_cells, read_annotations
-from factlab.workbench.described import review_candidates
+from factlab.workbench import annotate_queue
 
 GOLD = {'tram': ['year: 1901 is not in the text.'], 'bus': [], 'ship': ['port: Cadiz is not in the text.', 'crew: nobody counted it.']}
 ROWS = LOCALIZATION_DATA.frame([
@@ -81,17 +82,17 @@ def test_several_models_are_asked_by_a_plan(home, tmp_path):
     chosen = {'data': str(tmp_path/'mine.jsonl'), 'judge': 'first-word', 'prompts': str(tmp_path/'own')}
     plan = enrichment_plan(models=['one', 'two'], loaded=loaded, **chosen)
     assert estimate(plan)['calls'].sum() == 6 and not loaded['one'].asked
-    rows, candidates = asked_candidates(plan, execute(plan, store=False), False, loaded)
-    assert rows['id'].to_list() == list(GOLD) and candidates['models'].to_list() == [
-        ['one'], ['one', 'two'], ['two'], ['one', 'two'], ['two'], ['two']]
+    done = execute(plan, store=False)
+    assert {entry.model: done[entry.step]['predicted'].to_list() for entry in plan.entries} == {
+        name: [FOUND[name][id] for id in GOLD] for name in FOUND}
     with pytest.raises(UsageError, match='Appendix H.1'): enrichment_plan(loaded=loaded, **chosen | {'prompts': 'paper'})
 
 
 def test_people_in_the_workbench_make_gold_and_agree(candidates, tmp_path):
-    file = tmp_path/'labels.jsonl'
     typed = {'Ann': (' ', '1', '3', '1', ' ', '4'), 'Ben': ('2', '1', '1', '1', '3', '4')}
+    path = write_candidates(tmp_path, ROWS, candidates)
     for who, keys in typed.items():
-        bench = review_candidates(ROWS, candidates, file, who)
+        bench = annotate_queue(path, annotator=who)
         for key in keys: bench.keyboard.value += key
     bench.exchange.target.value = str(tmp_path/'mine')
     bench.exchange.write()
@@ -113,13 +114,12 @@ def test_people_in_the_workbench_make_gold_and_agree(candidates, tmp_path):
 
 
 def test_what_the_judge_knows_need_not_be_read(candidates, tmp_path):
-    bench = review_candidates(ROWS, candidates, tmp_path/'labels.jsonl', 'Ann', known=False)
+    bench = annotate_queue(write_candidates(tmp_path, ROWS, candidates, known=False), annotator='Ann')
     assert len(bench.queue.items) == 4 and [scheme.name for scheme in bench.queue.schemes()] == [CANDIDATE_SCHEME.name]
     for key in '1133': bench.keyboard.value += key
     made = enrich(ROWS, candidates, bench.file.labels())
     assert made.models.filter(model='two').select('known', 'new', 'no_error').row(0) == (1, 2, 2) and not made.left_out
-    with pytest.raises(DataError, match='no candidates'):
-        review_candidates(ROWS, candidates.drop_nulls('known'), tmp_path/'none.jsonl', known=False)
+    with pytest.raises(UsageError, match='nothing to label'): write_candidates(tmp_path, ROWS, candidates.drop_nulls('known'), known=False)
 
 
 def test_what_cannot_be(candidates, tmp_path):

@@ -14,6 +14,7 @@ pytest.importorskip('spacy', reason='needs spaCy: pip install spacy en-core-web-
 from factlab.core.core import DataError, ModelError, UsageError
 from factlab.data import datasets as data
 from factlab.data import summaries
+from factlab.localization.matching import MATCHES, match_predictions
 from factlab.localization.methods import ZERO_SHOT, Localizer
 from factlab.measures.stats import share_interval
 from factlab.models.interface import Response, ScriptedModel
@@ -34,9 +35,9 @@ from factlab.probing.counterfactual import (
     COUNTERFACTUALS,
     DETECTIONS,
     PROPOSALS,
-    compare_detection,
     detection_changes,
     make_counterfactuals,
+    paired_detections,
     shipped_counterfactuals,
 )
 from factlab.probing.replacements import (
@@ -332,6 +333,10 @@ class NamingJudge:
                  for g, p in zip(gold, predicted, strict=True)]
 
 
+def matched(rows: pl.DataFrame, model, retry: bool = True) -> pl.DataFrame:
+    return match_predictions(rows, Localizer('z', ZERO_SHOT[0], retry_unparsed=retry).predict(rows, model, False), NamingJudge(), False)
+
+
 def test_detection_is_paired_by_fact():
     cases = pl.concat([make_counterfactuals(fact('They met.', f'They met in {town}.', town, id=town, category=category)).counterfactuals
                        for town, category in (('Leeds', 'x'), ('Hull', 'x'), ('Derby', 'y'), ('Truro', 'y'))])
@@ -340,7 +345,9 @@ def test_detection_is_paired_by_fact():
         asked = request.messages[-1].content
         said = next((name for name in ['Hull', *(new[town] for town in ('Leeds', 'Hull', 'Derby'))] if f'met in {name}.' in asked), None)
         return '' if 'met in Truro' in asked else f'A. {said}' if said else 'None'
-    found = compare_detection(cases, Localizer('z', ZERO_SHOT[0], retry_unparsed=False), NamingJudge(), ScriptedModel('d', answer), False)
+    model, originals = ScriptedModel('d', answer), cases.unique('row', keep='first', maintain_order=True)
+    before = matched(originals.select('text', id='row', summary='original', gold='original_gold'), model, False)
+    found = paired_detections(cases, before, matched(cases.select('id', 'text', 'summary', 'gold'), model, False))
     assert found.schema == pl.Schema(DETECTIONS.columns)
     assert found.select('before', 'after').rows() == [(False, True), (True, True), (False, True), (None, False)]
     changes = detection_changes(found)
@@ -350,16 +357,13 @@ def test_detection_is_paired_by_fact():
     assert changes['group'].to_list() == ['all', 'x', 'y'] and no_nan(changes)
 
 
-def test_a_run_made_before_is_not_asked_again():
+def test_a_summary_that_was_not_asked_about_is_missing():
     cases = make_counterfactuals(fact('They met.', 'They met in Leeds.', 'Leeds')).counterfactuals
-    from factlab.localization.matching import MATCHES
     before = MATCHES.frame([{'id': cases['row'].item(), 'status': 'ok', 'reason': '', 'n_gold': 1, 'n_predicted': 1, 'matched': [0],
                              'invalid': 0, 'calls': 1, 'prompt_tokens': 1, 'completion_tokens': 1}])
-    model = ScriptedModel('d', lambda _: 'None')
-    found = compare_detection(cases, Localizer('z', ZERO_SHOT[0]), NamingJudge(), model, False, before=before)
-    assert found.select('before', 'after').row(0) == (True, False) and len(model.asked) == 1
-    lost = compare_detection(cases, Localizer('z', ZERO_SHOT[0]), NamingJudge(), model, False,
-                             before=before.with_columns(id=pl.lit('other')))
+    after = matched(cases.select('id', 'text', 'summary', 'gold'), ScriptedModel('d', lambda _: 'None'))
+    assert paired_detections(cases, before, after).select('before', 'after').row(0) == (True, False)
+    lost = paired_detections(cases, before.with_columns(id=pl.lit('other')), after)
     assert lost.select('before', 'status_before').row(0) == (None, 'missing')
 
 
