@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['Column', 'CALIBRATION_COLUMNS', 'reliability_table', 'expected_calibration_error', 'calibrated_error', 'brier_score',
-           'AUROC', 'auroc', 'calibration_scores']
+           'auroc', 'calibration_scores']
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c2
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -121,36 +120,24 @@ def _placements(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.nd
     ranks, true, false = rankdata(score), score[truth], score[~truth]
     return (ranks[truth] - rankdata(true))/max(1, len(false)), 1 - (ranks[~truth] - rankdata(false))/max(1, len(true))
 
-# %% ../../nbs/05_measures/04_calibration.ipynb #c38
-@dataclass(frozen=True)
-class AUROC:
-    "Area under the ROC curve with DeLong's interval; None where undefined."
-    estimate: float|None
-    low: float|None
-    high: float|None
-    standard_error: float|None
-    n_true: int
-    n_false: int
-    level: float
-
 # %% ../../nbs/05_measures/04_calibration.ipynb #c39
 def auroc(
     truth: Column,  # Boolean, or 0 and 1
     score: Column,  # higher for true; any numbers, infinite ones too
     level: float = .95,
-) -> AUROC:
+) -> Interval:
     """Probability that a true item outscores a false one, ties counting half (DeLong et al. 1988). Estimate None with one class only or no
     rows. Raises `UsageError` on unequal lengths or a level outside (0, 1), `DataError` on null, NaN, or truth that is not 0 or 1."""
     from scipy.stats import norm
     width = norm.ppf((1 + check_level(level))/2)
     truth, score = _scored(truth, score)
-    n_true, n_false = int(truth.sum()), int((~truth).sum())
-    if not n_true or not n_false: return AUROC(None, None, None, None, n_true, n_false, level)
+    n_true, n_false, facts = int(truth.sum()), int((~truth).sum()), {'n': len(truth), 'level': level, 'method': 'DeLong'}
+    if not n_true or not n_false: return Interval(None, None, None, **facts)
     of_true, of_false = _placements(truth, score)
     estimate = float(of_true.mean())
-    error = float(np.sqrt(of_true.var(ddof=1)/n_true + of_false.var(ddof=1)/n_false)) if min(n_true, n_false) > 1 else None
-    if not error or error < 1e-12: return AUROC(estimate, None, None, error, n_true, n_false, level)
-    return AUROC(estimate, max(0.0, float(estimate - width*error)), min(1.0, float(estimate + width*error)), error, n_true, n_false, level)
+    error = float(np.sqrt(of_true.var(ddof=1)/n_true + of_false.var(ddof=1)/n_false)) if min(n_true, n_false) > 1 else 0.
+    if error < 1e-12: return Interval(estimate, None, None, **facts)
+    return Interval(estimate, max(0.0, float(estimate - width*error)), min(1.0, float(estimate + width*error)), **facts)
 
 # %% ../../nbs/05_measures/04_calibration.ipynb #c55
 CALIBRATION_COLUMNS = {'metric': pl.String, 'value': pl.Float64, 'low': pl.Float64, 'high': pl.Float64, 'n': pl.Int64, 'unparsed': pl.Int64}

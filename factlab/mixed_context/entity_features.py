@@ -101,8 +101,8 @@ def likelihood_features(
     near = nearest_sentences([(documents[row], summaries[row]) for row in spans], encoder, sentences, store)
     cuts = {row: text_cuts(summaries[row], found) for row, found in spans.items()}
     requests = [Request(messages=PRIOR.render(), choices=found, label=PRIOR.name) for found in cuts.values()]
-    requests += [Request(messages=POSTERIOR.render(evidence=one.text), choices=found, label=POSTERIOR.name)
-                 for one, found in zip(near, cuts.values(), strict=True)]
+    requests += [Request(messages=POSTERIOR.render(evidence=evidence), choices=found, label=POSTERIOR.name)
+                 for evidence, found in zip(near, cuts.values(), strict=True)]
     responses = ask(requests, model, store)
     if failed := [response.error for response in responses if not response.ok]:
         raise ModelError(f'{model.name} did not score {len(failed)} of {len(requests)} summaries, the first because: {failed[0]}')

@@ -102,8 +102,8 @@ class DocumentScorer:
                   for number, claim in enumerate(found, 1)]
         documents = rows['document'].to_list()
         near = nearest_sentences([(documents[at], claim.text) for at, _, claim in claims], self.encoder, self.sentences, store)
-        readings = [Reading(at, number, claim.text, claim.described, one.text)
-                    for (at, number, claim), one in zip(claims, near, strict=True)]
+        readings = [Reading(at, number, claim.text, claim.described, evidence)
+                    for (at, number, claim), evidence in zip(claims, near, strict=True)]
         return readings, probabilities_of(readings, self.verifier, store)
 
     def scores(self, rows: pl.DataFrame, store: StoreChoice = None) -> np.ndarray:
