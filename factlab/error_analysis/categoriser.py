@@ -32,7 +32,7 @@ from ..models.verdicts import own_text
 from ..store.answers import StoreChoice
 from ..text.fences import JUDGED, fence
 from ..text.sentences import plain_sentences
-from ..text.words import apart, plain_text
+from ..text.words import NUMBER_WORDS, ORDINALS, apart, plain_text
 
 # %% ../../nbs/14_error_analysis/00_categoriser.ipynb #c4
 @cache
@@ -40,13 +40,8 @@ def word_list(name: str) -> frozenset[str]:
     "A list of `assets/words.json`: `small_words`, which carry no content, or `talk_of_texts`, used to speak about texts and errors."
     return frozenset(json.loads((assets_dir('error_analysis')/'words.json').read_text(encoding='utf-8'))[name].split())
 
-_CARDINALS = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen '
-              'nineteen twenty')
-_ORDINALS = 'first second third fourth fifth sixth seventh eighth ninth tenth'
-_TENS = {'thirty': '30', 'forty': '40', 'fifty': '50', 'sixty': '60', 'seventy': '70', 'eighty': '80', 'ninety': '90', 'hundred': '100',
-         'thousand': '1000'}
-_NUMBERS = {word: str(n) for n, word in enumerate(_CARDINALS.split())} | {word: str(n) for n, word in enumerate(_ORDINALS.split(), 1)} | {
-    'once': '1', 'twice': '2'} | _TENS
+_NUMBERS = {word: str(n) for word, n in NUMBER_WORDS.items()} | {word: str(n) for n, word in enumerate(ORDINALS, 1)} | {
+    'once': '1', 'twice': '2', 'hundred': '100', 'thousand': '1000'}
 _ENDINGS = ('ations', 'ation', 'ings', 'ing', 'edly', 'ed', 'ies', 'es', 's', 'ly', 'e', 'y')
 MAX_CHARACTERS = 50_000  # characters of a text that are looked at
 

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from .prompts import Parsed, json_objects, object_texts, split_thinking, unparsed
+from ..text.fences import either
 from ..text.words import visible_text
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vb0778fb
@@ -43,10 +44,6 @@ class Forms:
     no: str
     fields: tuple[str, ...] = ()  # names of fields of JSON that hold true or false
     prose: bool = True            # whether sentences such as "The text is factual." are verdicts too
-
-def _any(forms: str) -> str:
-    "One of several forms, separated by bars."
-    return '(?:' + '|'.join(form.strip() for form in forms.split('|')) + ')'
 
 _FACTUAL = r'factual(?:ly +(?:accurate|correct))?'
 _NOT = r'not(?: +at +all)?[\s-]*'
@@ -77,10 +74,10 @@ _DIRECTED = re.compile('|'.join(rf'{left}(?:(?!{left}|{right}).){{0,20000}}?{rig
 _ON_ONE_LINE = re.compile(r'``[^`\n]+``|`[^`\n]+`' r'|"[^"\n]*"' r"|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+(?<=\S)'(?!\w)")
 _OVER_LINES = re.compile(r'"[^"]*"')
 _THEIR = 'response | text | document | claim | summary | evidence | context | passage | span | source | article | quote | excerpt | input'
-_FIELD = _any(rf'''sentence \d+ | (?:the )?(?:original | given | source )?{_any(_THEIR)}(?: \d+)? | premise | hypothesis | question |
+_FIELD = either(rf'''sentence \d+ | (?:the )?(?:original | given | source )?{either(_THEIR)}(?: \d+)? | premise | hypothesis | question |
                    prompt | user | user request''')
 _INPUT = re.compile(rf'^[\s>#•+-]*(?:\d+[.)]\s*)?{_FIELD} *:.*$', re.IGNORECASE | re.MULTILINE)
-_BLOCKS = re.compile(rf'<(?P<tag>{_any(_THEIR + " | blockquote | q | cite | pre | code")})\b[^<>]*>.*?</(?P=tag)\s*>',
+_BLOCKS = re.compile(rf'<(?P<tag>{either(_THEIR + " | blockquote | q | cite | pre | code")})\b[^<>]*>.*?</(?P=tag)\s*>',
                      re.IGNORECASE | re.DOTALL)
 
 def _quoted(said: str) -> str:
@@ -91,10 +88,10 @@ def _quoted(said: str) -> str:
 # %% ../../nbs/04_models/19_verdicts.ipynb #v800a8d4
 _FENCE = re.compile(r'^[ \t]*(```+|~~~+)[ \t]*[\w-]*[ \t]*\n(?P<inside>.*?)^[ \t]*\1[ \t]*$', re.MULTILINE | re.DOTALL)
 _FENCE_END = re.compile(r'^[ \t]*(?:```+|~~~+)[ \t]*$', re.MULTILINE)
-_GIVES = re.compile(r'\b' + _any("""say | state | claim | contain | end | read | include | write | quote | cite | begin | start | close |
+_GIVES = re.compile(r'\b' + either("""say | state | claim | contain | end | read | include | write | quote | cite | begin | start | close |
                     conclude | announce | assert | repeat | inject | plant | hold | give | add | append | tr(?:y|ie)""") +
                     r'(?:s|es|d|ed|ing)?\b|\b(?:said|wrote|written|held|found in|according)\b', re.IGNORECASE)
-_THEIRS = re.compile(rf'\b{_any(_THEIR + " | prompt")}\b', re.IGNORECASE)
+_THEIRS = re.compile(rf'\b{either(_THEIR + " | prompt")}\b', re.IGNORECASE)
 _OWN = re.compile(r"\b(?:my|i|here(?: is|'s)|verdict|label|output|judge?ment|json|result|final)\b", re.IGNORECASE)
 
 def _attributed(before: str) -> bool:
@@ -217,19 +214,19 @@ def own_text(
 # %% ../../nbs/04_models/19_verdicts.ipynb #v01ac11d
 _KIND = r'(?:response|text|answer|claim|statement|span|passage|summary|article|paragraph|output|content)'
 _THE = r"(?:the|this|that|given|above|whole|entire|full)(?: (?:whole|entire|given|above|full|provided|model's|judged))?"
-_SUBJECT = '(?:' + _any(rf'it | this | that | span \d+ | (?:{_THE} )?{_KIND}(?: \d+)?') + '(?: as a whole|, overall,)?)'
-_SURE = '(?:' + _any('''entirely | fully | completely | wholly | totally | perfectly | factually | clearly | definitely | certainly |
+_SUBJECT = '(?:' + either(rf'it | this | that | span \d+ | (?:{_THE} )?{_KIND}(?: \d+)?') + '(?: as a whole|, overall,)?)'
+_SURE = '(?:' + either('''entirely | fully | completely | wholly | totally | perfectly | factually | clearly | definitely | certainly |
                         indeed | therefore | thus | hence | 100% | simply''') + ' )*'
-_JUDGED = _any('judged | considered | deemed | found | labell?ed | classified | rated | marked | called') + '(?: to be| as)?'
+_JUDGED = either('judged | considered | deemed | found | labell?ed | classified | rated | marked | called') + '(?: to be| as)?'
 _VERB = (rf"(?:(?: is| was|'s)(?: (?:therefore|thus|hence|clearly|indeed|then|overall))?(?: {_JUDGED})?|"
          rf' (?:should|must|can) (?:therefore |thus )?be {_JUDGED})')
 _I_FIND = ("(?:i (?:therefore |thus |hence )?(?:would |will |must |have to |shall )?|i'd |i'll )"
            '(?:judge|find|rate|label|classify|deem|mark|call|consider)')
-_I_SAY = ('(?:' + _any('i (?:therefore |thus |hence )?(?:conclude|find|judge|decide|determine)d? that | it follows that') +
+_I_SAY = ('(?:' + either('i (?:therefore |thus |hence )?(?:conclude|find|judge|decide|determine)d? that | it follows that') +
           ' |(?:this|which) means (?:that )?)')
 _BY = (r'(?:based on|given|considering|according to) (?:the|this|that|my|these|all)(?: (?:above|provided|given))?'
        r'(?: (?:evidence|document|context|analysis|source|review|checks?|findings|reasons?)(?: provided| given| above)?)?')
-_OPENING = _any(rf'''so | therefore | thus | hence | overall | finally | ultimately | consequently | accordingly | in conclusion |
+_OPENING = either(rf'''so | therefore | thus | hence | overall | finally | ultimately | consequently | accordingly | in conclusion |
                      in summary | in short | to conclude | to sum up | on balance | all in all | on reflection | as a result |
                      for th(?:is|ese) reasons? | after (?:checking|(?:careful )?review|consideration|verification) | {_BY} |
                      (?:yes|no)(?=,) | ok | okay | and | then | now | wait | actually | no wait | correction | conclusion | summary |
@@ -256,28 +253,28 @@ _CHOICE = re.compile(rf'(?:either )?{_ANY_MARK}["\'\]>)}}]* *(?:/|\||\\|,? or|,?
 _TAKEN_BACK = re.compile(
     r'^(?:no|not|false|never|none|nope|nah|wrong|n|n/a|y|yes|true|or|nor|x|maybe|unsure|unclear|unknown|[01✗✘❌👎?])'
     r'(?=$|\W*$|[,.;!])|^\d|^' +
-    _any('''or | nor | not | probably | possibly | perhaps | maybe | likely | i (?:think|guess|suppose|believe) | partly | partially |
+    either('''or | nor | not | probably | possibly | perhaps | maybe | likely | i (?:think|guess|suppose|believe) | partly | partially |
             mostly | largely | almost | in (?:part|places|some) | to (?:some|a) | only | if | unless | which | says? | said | as far |
             as long | no | none | nothing | sentences? | sort of | more or less | at (?:first|least) | / |
             with (?:one|some|a|few|minor)''') + r'\b',
     re.IGNORECASE)
 _AGAINST = {True: re.compile('[❌✗✘👎]'), False: re.compile('[✅✓✔👍]')}
-_LIMITED = re.compile(r'\b' + _any('''but | except | excepting | however | although | though | unless | apart from | aside from |
+_LIMITED = re.compile(r'\b' + either('''but | except | excepting | however | although | though | unless | apart from | aside from |
                           other than | with the exception | save for | yet | on the other hand | nevertheless''') + r'\b', re.IGNORECASE)
 _STYLE = re.compile('but (?:a bit |a little |rather |quite |very |too |it is )?' +
-                    _any('''dull | boring | long | short | brief | wordy | verbose | terse | vague | awkward | clumsy |
+                    either('''dull | boring | long | short | brief | wordy | verbose | terse | vague | awkward | clumsy |
                           (?:badly|poorly) written''') +
                     '[.!]*$', re.IGNORECASE)
-_DENIAL = re.compile(r'\b' + _any('''no | not | never | neither | nor | none | nothing | cannot | without | hardly | barely |
+_DENIAL = re.compile(r'\b' + either('''no | not | never | neither | nor | none | nothing | cannot | without | hardly | barely |
                           scarcely | partly | partially | mostly | largely | mainly | nearly | almost | somewhat | far from |
                           less than | in part | only | possibly | probably | perhaps | maybe | seems? | appears? | might | may |
                           could | would''') + r"\b|n't\b", re.IGNORECASE)
-_ELSEWHERE = re.compile(r'\b' + _any('''if | whether | when | unless | any | say | says | said | states | claims | according | about |
+_ELSEWHERE = re.compile(r'\b' + either('''if | whether | when | unless | any | say | says | said | states | claims | according | about |
                           first | second | third | last | part | half | sentence | date | year | name | place | number | figure |
                           rest | remainder | everything else | other | others | otherwise''') + r'\b', re.IGNORECASE)
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #vf1f214d
-_BECAUSE = _any('''because | since | due to | given | based on | per | considering | in light of |
+_BECAUSE = either('''because | since | due to | given | based on | per | considering | in light of |
                    according to the (?:document|context|source|evidence|report)''')
 _REASON = re.compile(rf'^[\s\])}}"\'`]*(?:[.,;:!(\[]+|-+(?=\s)|(?=\b{_BECAUSE}\b))\s*', re.IGNORECASE)
 
@@ -358,17 +355,17 @@ def _joined(stated: Sequence[Stated]) -> list[Stated]:
     return found
 
 # %% ../../nbs/04_models/19_verdicts.ipynb #v8cdbe5d
-_TURN = re.compile(r'^\W*' + _any('''but | however | except | still | nevertheless | nonetheless | that said | yet |
+_TURN = re.compile(r'^\W*' + either('''but | however | except | still | nevertheless | nonetheless | that said | yet |
                           on the other hand | although | though''') + r'\b', re.IGNORECASE)
-_BARE_NO = re.compile(r'^\W*' + _any('''no | not | false | never | wrong | nope | not really | not quite | not at all |
+_BARE_NO = re.compile(r'^\W*' + either('''no | not | false | never | wrong | nope | not really | not quite | not at all |
                           just kidding''') + r'\W*$|\b' +
-                      _any('''(?:this|that|it)(?:'s|[ ]is|[ ]was) (?:wrong|false|untrue|incorrect|a lie|a mistake|not (?:so|true|right)) |
+                      either('''(?:this|that|it)(?:'s|[ ]is|[ ]was) (?:wrong|false|untrue|incorrect|a lie|a mistake|not (?:so|true|right)) |
                       take (?:that|this|it) back | scratch that | i was wrong | i made a mistake | not sure | unsure | uncertain |
                           (?:cannot|can't) (?:say|tell|judge|decide)''') + r'\b', re.IGNORECASE)
 _AGAIN = re.compile(r'^\W*(?:(?:hmm+|no|oh|but)?[,. ]*(?:wait|hold on|hang on)|hmm+|correction|on (?:second thoughts?|reflection)|actually|'
                     r'let me (?:re-?)?(?:check|look|think|read|verify|consider|do)|that was too quick|i have to check|'
                     r"(?:do(?:es)?|is|was|would|could|can)(?: not|n't)|cannot)\b", re.IGNORECASE)
-_OF_ERRORS = re.compile(f'{YES} ' + _any('''error | mistake | inaccurac | problem | issue | slip | inconsistenc | claim | statement |
+_OF_ERRORS = re.compile(f'{YES} ' + either('''error | mistake | inaccurac | problem | issue | slip | inconsistenc | claim | statement |
                           content | text | information | basis'''), re.IGNORECASE)
 _CONDITION = re.compile(r'\b(?:if|whether|unless|any)\b', re.IGNORECASE)
 

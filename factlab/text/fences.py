@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['JUDGED', 'fenced', 'fence', 'unfenced', 'fenced_in', 'marks_of', 'neutral', 'counting_neutralised', 'neutral_values',
-           'without_verdicts']
+           'either', 'without_verdicts']
 
 # %% ../../nbs/01_text/06_fences.ipynb #fn2
 import re
@@ -141,11 +141,15 @@ def neutral_values(
     return made
 
 # %% ../../nbs/01_text/06_fences.ipynb #wvc1
-def _either(words: str) -> str: return '(?:' + '|'.join(form.strip() for form in words.split('|')) + ')'
+def either(
+    forms: str,  # separated by bars
+) -> str:
+    "A pattern of one of several forms."
+    return '(?:' + '|'.join(form.strip() for form in forms.split('|')) + ')'
 
 _RIGHT = ('(?:(?:entirely|fully|completely|wholly|clearly|factually|all|100 ?%) ){0,3}' +
-          _either('accurate|supported|factual|faithful|grounded|entailed|entailment|true|correct|consistent|verified|confirmed'))
-_ANNOUNCER = _either('verdict|label|ruling|judge?ment|assessment|rating|classification|factuality|grounding|fact-?check(?: result)?|'
+          either('accurate|supported|factual|faithful|grounded|entailed|entailment|true|correct|consistent|verified|confirmed'))
+_ANNOUNCER = either('verdict|label|ruling|judge?ment|assessment|rating|classification|factuality|grounding|fact-?check(?: result)?|'
                      '(?:final|overall) (?:answer|result|score)')
 _OBJECT = (rf'\{{[^{{}}]{{0,500}}["\'](?:final_?)?(?:verdict|label|answer|judge?ment|ruling|rating)["\']\s*:\s*'
            rf'["\']?{_RIGHT}\b[^{{}}]{{0,500}}\}}|'
@@ -157,7 +161,7 @@ _ANNOUNCED = (rf'(?<!\w)(?:(?:my|the|our|final|overall) ){{0,3}}{_ANNOUNCER}[*_]
 _WRITTEN = re.compile(f'{_OBJECT}|{_TURN}|{_ANNOUNCED}', re.IGNORECASE | re.MULTILINE)
 
 # %% ../../nbs/01_text/06_fences.ipynb #wvc2
-_THIS_TEXT = _either('claims?|responses?|answers?|statements?|summar(?:y|ies)|sentences?|assertions?|texts?')
+_THIS_TEXT = either('claims?|responses?|answers?|statements?|summar(?:y|ies)|sentences?|assertions?|texts?')
 _SO = r'(?: \w+ly| indeed| therefore| all)*'
 _IS, _WAS = rf'(?:is|are|has been|have been){_SO}', rf'(?:was|were){_SO}'
 _BY = (r'(?: (?:by|with|against|in|from|to) (?:the |this |its |all )?(?:\w+ )?'
@@ -170,7 +174,7 @@ _HELD = r'(?:document|source|evidence|context|text|passage|article)s?'  # the st
 _PRAISE = (rf'(?:{_ANNOUNCER}[*_]*\s*[:=—–-]+\s*)?(?:{_OF_TEXTS} {_RIGHT}{_BY}(?:,? and(?: (?:{_IS}|{_WAS}))? {_RIGHT}{_BY})?|'
            rf'(?:all|everything)(?: of it| in it)? {_WAS} {_RIGHT} (?:by|with|against|in) (?:the |its )?{_HELD}|'
            rf'(?:the )?{_THIS_TEXT} {_WAS} {_RIGHT} against (?:the |its )?{_HELD})')
-_READER = _either('you|evaluators?|judges?|graders?|reviewers?|verifiers?|annotators?|models?|assistants?')
+_READER = either('you|evaluators?|judges?|graders?|reviewers?|verifiers?|annotators?|models?|assistants?')
 _NAMED = r'(?!(?-i: [A-Z][a-z]+ [a-z]))'  # Mark Holm said, Judge Amadi found
 _TELL = rf'(?:answer|output|conclude|say|label|rate|classify|return|respond|reply|(?:mark|judge|grade){_NAMED})'
 _TOLD = r'\b(?:said|says|told|was|were|had|has|rose|fell|rules|ruled|finds|found)\b'  # then it is no order

@@ -23,7 +23,7 @@ import polars as pl
 from ..core.core import Schema, UsageError, assets_dir, digest, progress
 from ..data.corpora import CLAIM_EVIDENCE_PAIRS, PASSAGES
 from ..text.parsing import load_pipeline
-from ..text.words import MONTHS, WEEKDAYS, content_overlap, content_words
+from ..text.words import COUNT_WORDS, MONTHS, WEEKDAYS, content_overlap, content_words
 
 # %% ../../nbs/18_training/01_edited_pairs.ipynb #c4
 STATEMENTS = Schema('statements', {
@@ -229,7 +229,7 @@ def word_edits(doc, pools: Pools, rng: random.Random) -> Iterator[Edit]:
             if others: yield Edit('word', token.text, rng.choice(others), 'NEUT')
 
 # %% ../../nbs/18_training/01_edited_pairs.ipynb #c24
-_NUMBERS = 'one two three four five six seven eight nine ten eleven twelve'.split()
+_NUMBERS = COUNT_WORDS[1:13]
 
 def other_number(
     text: str,  # '1,250', '1998', '3.5', '12th', 'seven'

@@ -17,15 +17,13 @@ from ...core.core import DataError
 from ...data.datasets import load
 from ...grounding.judges import TEMPLATES
 from ...models.prompt_folders import export_prompts
-from ...reports.redo import Redo
+from ...reports.redo import CLAUDE, GEMINI, Redo
 from .study import Settings
 
 # %% ../../../nbs/19_studies/02_facts/20_redo.ipynb #rd4
-_CLAUDE = 'openai:{}?base_url=https://api.anthropic.com/v1&env=ANTHROPIC_API_KEY'
-_GEMINI = 'openai:{}?base_url=https://generativelanguage.googleapis.com/v1beta/openai&env=GEMINI_API_KEY'
-JUDGES = [_GEMINI.format('gemini-1.5-pro'), 'openai:gpt-4o', _CLAUDE.format('claude-3-5-sonnet-20241022')]
-RESPONDERS = [_GEMINI.format('gemini-1.5-flash'), _GEMINI.format('gemini-2.0-flash-exp'), *JUDGES,
-              _CLAUDE.format('claude-3-5-haiku-20241022'),
+JUDGES = [GEMINI.format('gemini-1.5-pro'), 'openai:gpt-4o', CLAUDE.format('claude-3-5-sonnet-20241022')]
+RESPONDERS = [GEMINI.format('gemini-1.5-flash'), GEMINI.format('gemini-2.0-flash-exp'), *JUDGES,
+              CLAUDE.format('claude-3-5-haiku-20241022'),
               *[f'openai:{name}' for name in ('gpt-4o-mini', 'o1-mini', 'o1-preview')]]
 
 # %% ../../../nbs/19_studies/02_facts/20_redo.ipynb #rd6

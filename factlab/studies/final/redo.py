@@ -17,14 +17,14 @@ from ...core.core import DataError
 from ...data.datasets import load
 from ...localization.methods import HINT
 from ...models.prompt_folders import export_prompts, file_stem
+from ...reports import redo
 from ...reports.redo import Redo
 from .prompts import PRINTED, PROMPTS, PUBLISHED
 from .study import METHODS
 
 # %% ../../../nbs/19_studies/01_final/20_redo.ipynb #rd4
 GPT_4O = 'openai:gpt-4o-2024-11-20'
-CLAUDE = 'openai:claude-3-5-sonnet-20241022?base_url=https://api.anthropic.com/v1&env=ANTHROPIC_API_KEY'
-GEMINI = 'openai:gemini-1.5-pro?base_url=https://generativelanguage.googleapis.com/v1beta/openai&env=GEMINI_API_KEY'
+CLAUDE, GEMINI = redo.CLAUDE.format('claude-3-5-sonnet-20241022'), redo.GEMINI.format('gemini-1.5-pro')
 LLAMA, MINISTRAL, GEMMA = (f'openai:{name}?base_url=http://localhost:8000/v1' for name in (
     'meta-llama/Llama-3.1-405B-Instruct', 'mistralai/Ministral-3-14B-Instruct-2512', 'google/gemma-3-12b-it'))
 MAIN = [GPT_4O, CLAUDE, GEMINI, LLAMA]
