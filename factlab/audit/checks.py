@@ -193,28 +193,20 @@ F1_PARTS = {'F1': ('Precision', 'Recall')} | {
     f'{kind} easiness F1': (f'{kind} easiness Precision', f'{kind} easiness Recall') for kind in ('ROUGE-1', 'BERTScore')}
 
 # %% ../../nbs/17_audit/00_checks.ipynb #1e3641e9
-def f1_checks(
-    exhibit: str|None = None,  # None: all of them
-    frame: pl.DataFrame|PublishedCells|None = None,  # PUBLISHED; None: all published values
-) -> list[Check]:
+def f1_checks(cells: PublishedCells) -> list[Check]:
     "A check for each F1 that stands beside a precision and a recall. The F1 of an average does not follow from them."
-    cells = as_cells(frame)
     checks = []
-    for address in cells.addresses(exhibit):
+    for address in cells.addresses():
         basis = cells.beside(address, *F1_PARTS.get(cells.words[address]['metric'], ()))
         if not basis or cells.average(address) or '±' in cells.printed[address]: continue
         checks.append(Check('F1 from precision and recall', address, basis, {'': lambda basis: f1_bounds(*basis)}))
     return checks
 
 # %% ../../nbs/17_audit/00_checks.ipynb #c19
-def mean_checks(
-    exhibit: str|None = None,  # None: all of them
-    frame: pl.DataFrame|PublishedCells|None = None,  # PUBLISHED; None: all published values
-) -> list[Check]:
+def mean_checks(cells: PublishedCells) -> list[Check]:
     "A check for each average: the mean of all other cells of its row that are of the same metric."
-    cells = as_cells(frame)
     checks = []
-    for address in filter(cells.average, cells.addresses(exhibit)):
+    for address in filter(cells.average, cells.addresses()):
         row = [(*address[:2], column) for column in cells.columns[address[:2]]]
         same = [other for other in row if cells.words[other]['metric'] == cells.words[address]['metric']]
         basis = tuple(other for other in same if not cells.average(other))
@@ -302,7 +294,7 @@ def _rank_bounds(over: np.ndarray, under: np.ndarray) -> Callable[[int], Bounds]
 def rank_checks(cells: PublishedCells) -> list[Check]:
     "A check for each `Fused rank` from the scores that the row's average is over, and from that average."
     checks, ranks = [], [address for address, words in cells.words.items() if words['metric'] == 'Fused rank']
-    averages = {check.target[:2]: check for check in mean_checks(None, cells)}
+    averages = {check.target[:2]: check for check in mean_checks(cells)}
     ranks = [address for address in ranks if address[:2] in averages and cells.shows(address, averages[address[:2]].target)]
     for exhibit in dict.fromkeys(e for e, _, _ in ranks):
         rows = [r for e, r, _ in ranks if e == exhibit]

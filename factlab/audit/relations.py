@@ -108,7 +108,7 @@ def papers_of(frame: pl.DataFrame) -> list[str]:
     return sorted(frame['paper'].unique(maintain_order=True), key=order)
 
 # %% ../../nbs/17_audit/02_relations.ipynb #c13
-SHAPE_CHECKS = (macro_f1_checks, macro_recall_checks, interval_checks, rank_checks)
+SHAPE_CHECKS = (f1_checks, mean_checks, macro_f1_checks, macro_recall_checks, interval_checks, rank_checks)
 
 def paper_checks(
     paper: str,  # its name: that of its folder in factlab/studies
@@ -116,7 +116,7 @@ def paper_checks(
 ) -> list[Check]:
     "Every check of one cell that applies to a paper."
     says = relations_of(paper)
-    shape = [*f1_checks(None, cells), *mean_checks(None, cells), *[check for find in SHAPE_CHECKS for check in find(cells)]]
+    shape = [check for find in SHAPE_CHECKS for check in find(cells)]
     same = [check for exhibit, other in says.same_cells for check in same_checks(exhibit, other, cells)]
     declared = [*says.relations(cells), *says.count_checks(cells)]
     return [*shape, *same, *[check for check in declared if all(a in cells.printed for a in (check.target, *check.basis))]]

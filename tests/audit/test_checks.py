@@ -26,6 +26,7 @@ from factlab.audit.checks import (
 from factlab.audit.counts import grim_check, split_fits
 from factlab.audit.report import audit
 from factlab.core.core import UsageError
+from factlab.reports.published import published_values
 
 unit = st.floats(0, 1)
 
@@ -112,15 +113,17 @@ def test_no_false_alarm_on_scores_intervals_and_ranks(counts):
 
 def test_cut_off_is_not_a_contradiction():
     frame = as_published({('t', 's', 'Precision'): '0.600', ('t', 's', 'Recall'): '0.700', ('t', 's', 'F1'): '0.64'})
-    assert recompute(f1_checks(None, frame), frame)['outcome'].to_list() == ['cut off']
+    cells = PublishedCells(frame)
+    assert recompute(f1_checks(cells), cells)['outcome'].to_list() == ['cut off']
 
 
 def test_averages_take_the_columns_of_their_own_measure():
-    checks = mean_checks('final/table4')
+    cells = PublishedCells(published_values('final/table4'))
+    checks = mean_checks(cells)
     assert len(checks) == 30 and {len(check.basis) for check in checks} == {4}
     assert all(column.split()[-1] == check.target[2].split()[-1] for check in checks for _, _, column in check.basis)
-    assert not any(check.target[2].startswith('Average') for check in f1_checks('final/table4'))
-    assert not f1_checks('final/table9')  # means over runs
+    assert not any(check.target[2].startswith('Average') for check in f1_checks(cells))
+    assert not f1_checks(PublishedCells(published_values('final/table9')))  # means over runs
 
 
 def test_a_check_without_numbers_says_nothing_and_one_with_an_unknown_cell_is_refused():

@@ -6,7 +6,7 @@ from printed_tables import as_published, printed, with_metrics
 from factlab.audit.checks import AVERAGE, PublishedCells, f1_checks, judge, macro_recall_checks, rank_checks, recompute
 from factlab.audit.findings import one_digit_changes, order_changes, repeated_rows, sizes_for, swapped_pairs
 from factlab.audit.report import audit
-from factlab.reports.published import printed_bounds
+from factlab.reports.published import printed_bounds, published_values
 
 
 def test_a_planted_f1_is_found_with_the_digit_that_corrects_it():
@@ -66,5 +66,5 @@ def test_repeated_rows_need_many_digits():
 def test_helpers():
     assert sizes_for([printed_bounds('0.500')], 4) == [2, 4]
     assert order_changes({'a': 2, 'b': 1}, {'a': 1, 'b': 2}) == [('a', 'b')]
-    check = f1_checks('final/table8')[0]
+    check = f1_checks(PublishedCells(published_values('final/table8')))[0]
     assert one_digit_changes(check, PublishedCells()) != [] or recompute([check])['holds'].all()
