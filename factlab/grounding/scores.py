@@ -327,7 +327,7 @@ def leaderboard(
     eligibilities: pl.DataFrame|None = None,  # schema ELIGIBILITIES; None: ranked by the unadjusted score, and `ineligible` is null
     *,
     splits: Mapping[str, str]|None = None,  # of each request: every judge then gives a ranking of each split, as in the paper's six
-    ties: Literal['shared', 'copeland', 'mean'] = 'shared',  # within groups that majorities leave open
+    ties: Literal['shared', 'mean'] = 'shared',  # within groups that majorities leave open
     level: float = .95,
     resamples: int = 10_000,
     seed: int = 0,

@@ -9,7 +9,6 @@ __all__ = ['Similarity', 'EASINESS', 'MEANS', 'METRICS', 'rouge_words', 'rouge1'
 # %% ../../nbs/05_measures/08_easiness.ipynb #c2
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,24 +23,12 @@ if TYPE_CHECKING:
 
     import torch
 
-# %% ../../nbs/05_measures/08_easiness.ipynb #c4
-@lru_cache(maxsize=1)
-def _stemmer():
-    try:
-        from nltk.stem.porter import PorterStemmer
-    except ImportError: raise UsageError('stems need the package nltk: `pip install nltk`, or ask for ROUGE-1 without them') from None
-    return PorterStemmer()
-
 # %% ../../nbs/05_measures/08_easiness.ipynb #c7090e4b
 def rouge_words(
     text: str,
-    stem: bool = False,  # Porter's stems of words of more than three letters
 ) -> list[str]:
     "The words of a text as `rouge-score` counts them."
-    words = re.findall('[a-z0-9]+', text.lower())
-    if not stem: return words
-    stems = [_stemmer().stem(word) if len(word) > 3 else word for word in words]
-    return [word for word in stems if re.fullmatch('[a-z0-9]+', word)]
+    return re.findall('[a-z0-9]+', text.lower())
 
 # %% ../../nbs/05_measures/08_easiness.ipynb #c7
 def _bags(claims: Sequence[list[str]], column: dict[str, int]) -> np.ndarray:  # float64 [claims, words]
@@ -53,10 +40,9 @@ def _bags(claims: Sequence[list[str]], column: dict[str, int]) -> np.ndarray:  #
 def rouge1(
     claims: Sequence[str],  # n
     gold: Sequence[str],    # m
-    stem: bool = False,
 ) -> np.ndarray:  # float64 [n, m], from 0 to 1
     "ROUGE-1 F of every claim with every gold claim; 0 where one of them has no words."
-    left, right = ([rouge_words(text, stem) for text in texts] for texts in (claims, gold))
+    left, right = ([rouge_words(text) for text in texts] for texts in (claims, gold))
     column = {word: at for at, word in enumerate(dict.fromkeys(word for words in (*left, *right) for word in words))}
     a, b = _bags(left, column), _bags(right, column)
     most = int(min(a.max(initial=0), b.max(initial=0)))
