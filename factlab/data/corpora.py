@@ -210,9 +210,9 @@ def _task(name: str, claims: pl.DataFrame, judged: pl.DataFrame) -> RetrievalTas
         maintain_order='left').select(*RELEVANCE.columns), name))
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c36
-def _climate_task(download: bool, related: bool) -> RetrievalTask:
+def _climate_task(download: bool) -> RetrievalTask:
     rows = _climate_sentences(download)
-    relevance = pl.lit(1) if related else (pl.col('label') != 'NEUT').cast(pl.Int64)
+    relevance = (pl.col('label') != 'NEUT').cast(pl.Int64)
     claims = rows.unique('claim_id', keep='first', maintain_order=True).select(id='claim_id', text='claim', split=pl.lit('test'))
     return _task('climate-fever', claims, rows.select('claim_id', relevance.alias('relevance'), page='article', text='evidence'))
 
@@ -364,15 +364,13 @@ def load_oasis_data(
     return load_oasis_file(data)
 
 # %% ../../nbs/02_data/04_corpora.ipynb #c58
-RETRIEVAL_TASKS: dict[str, Callable[..., RetrievalTask]] = {
-    'climate-fever': lambda download, related: _climate_task(download, related), 'wice': lambda download, related: _wice_task(download)}
+RETRIEVAL_TASKS: dict[str, Callable[[bool], RetrievalTask]] = {'climate-fever': _climate_task, 'wice': _wice_task}
 
 def retrieval_task(
     name: str|Path,  # 'climate-fever', 'wice', or data of OASIS' shape as for `load_oasis_data`
     *,
-    related: bool = False,  # Climate-FEVER only: count its undecided sentences as relevant, too
     download: bool = True,  # False: only from a local folder
 ) -> RetrievalTask:
     "Passages, claims and which bear on which. Raises `UsageError` on an unknown name."
-    if name in RETRIEVAL_TASKS: return RETRIEVAL_TASKS[name](download, related)
+    if name in RETRIEVAL_TASKS: return RETRIEVAL_TASKS[name](download)
     return oasis_retrieval(load_oasis_data(name, others=list(RETRIEVAL_TASKS)), Path(name).stem)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ..core.core import DataError, Schema, UsageError, assets_dir, cannot, digest
-from ..core.registry import loader, read_name, suggest
+from ..core.registry import loader, read_name
 from .registry import entries
 from ..text.words import normal_text
 
@@ -369,14 +369,12 @@ SAMPLE = Schema('sample', {'id': pl.String, 'split': pl.String, 'topic': pl.Stri
 
 # %% ../../nbs/02_data/02_datasets.ipynb #b879eb74
 def load_sample(
-    part: str = 'documents',
     folder: Path|str|None = None,  # the package's own when None
 ) -> pl.DataFrame:  # schema SAMPLE
-    "The shipped sample with all that is known of it, files in the order of their names. Raises `UsageError` on an unknown part."
-    if part != 'documents': raise UsageError(f'the sample has no part {part!r}: {suggest(part, ["documents"])}')
+    "The shipped sample with all that is known of it, files in the order of their names."
     folder = Path(folder) if folder else assets_dir('data')/'sample'
-    files = sorted(folder.glob(f'{part}_*.jsonl'))
-    if not files: raise DataError(f'there is no {part}_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
+    files = sorted(folder.glob('documents_*.jsonl'))
+    if not files: raise DataError(f'there is no documents_*.jsonl in {folder}: expected the sample of the package. Install factlab again')
     return SAMPLE.frame(row for file in files for row in read_rows(file).rows)
 
 # %% ../../nbs/02_data/02_datasets.ipynb #c29

@@ -290,25 +290,24 @@ def read_labels(
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #c34
 def error_labels(
     labels: pl.DataFrame,  # schema ITEM_LABELS
-    schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
 ) -> pl.DataFrame:  # schema ERROR_LABELS
     "The labels of FINAL's error analysis: missed errors and false alarms with their category."
-    return ERROR_LABELS.check(_as_errors(labels, schemes).drop('proposed_by'))
+    return ERROR_LABELS.check(_as_errors(labels).drop('proposed_by'))
 
-def _as_errors(labels: pl.DataFrame, schemes: Sequence[LabelScheme]) -> pl.DataFrame:
-    wanted = ITEM_LABELS.check(with_proposer(labels)).filter(pl.col('scheme').is_in([scheme.name for scheme in schemes]))
+_ERROR_SCHEMES = {kind: scheme for scheme in (MISSED_SCHEME, FALSE_ALARM_SCHEME) for kind in scheme.on}  # by side
+
+def _as_errors(labels: pl.DataFrame) -> pl.DataFrame:
+    wanted = ITEM_LABELS.check(with_proposer(labels)).filter(pl.col('scheme').is_in([scheme.name for scheme in _ERROR_SCHEMES.values()]))
     return wanted.select(run='source', id='row', unit='unit', side='kind', description='text', category='label', annotator='annotator',
                          proposed_by='proposed_by')
 
 # %% ../../nbs/14_error_analysis/02_annotations.ipynb #10fe0aae
 def from_error_labels(
     frame: pl.DataFrame,  # schema ERROR_LABELS; perhaps with proposed_by
-    schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
     time: str = '',  # the moment that the labels shall carry
 ) -> pl.DataFrame:  # schema ITEM_LABELS
     "The labels of a table of error labels: the inverse of `error_labels`. Raises `DataError` for a side or a category that no scheme has."
-    sides = {kind: scheme for scheme in schemes for kind in scheme.on}
-    frame = with_proposer(frame)
+    sides, frame = _ERROR_SCHEMES, with_proposer(frame)
     for side, category in ERROR_LABELS.check(frame.drop('proposed_by'), 'the error labels').select('side', 'category').unique().iter_rows():
         if side not in sides: raise DataError(f'a label has the side {side!r}: expected {" or ".join(sides)}')
         if category not in (names := [label.name for label in sides[side].labels]):
@@ -322,7 +321,7 @@ def write_final(
     path: Path|str,  # a .csv
 ) -> int:  # how many labels there are in it
     "Write the table of FINAL's error analysis to a file, in one step."
-    table, path = _as_errors(labels, (MISSED_SCHEME, FALSE_ALARM_SCHEME)), Path(path)
+    table, path = _as_errors(labels), Path(path)
     with replacing(path) as beside: beside.write_text(guarded_cells(table).write_csv(), encoding='utf-8')
     return table.height
 
@@ -345,14 +344,12 @@ ITEM_PROPOSALS = Schema('item proposals', {**{name: pl.String for name in ITEM_A
 
 def category_proposals(
     proposals: pl.DataFrame,  # schema PROPOSALS, as `categories.propose` and `propose_by_model` give them
-    schemes: Sequence[LabelScheme] = (MISSED_SCHEME, FALSE_ALARM_SCHEME),
 ) -> pl.DataFrame:  # schema ITEM_PROPOSALS
     "Proposed categories as the annotator takes them. What is undecided or could not be read proposes nothing."
-    sides = {kind: scheme for scheme in schemes for kind in scheme.on}
-    names = {side: [label.name for label in scheme.labels] for side, scheme in sides.items()}
+    names = {side: [label.name for label in scheme.labels] for side, scheme in _ERROR_SCHEMES.items()}
     decided = PROPOSALS.check(proposals).filter(status='ok').filter(pl.any_horizontal(
         (pl.col('side') == side) & pl.col('category').is_in(known) for side, known in names.items()))
-    scheme = pl.col('side').replace_strict({side: scheme.name for side, scheme in sides.items()}, return_dtype=pl.String)
+    scheme = pl.col('side').replace_strict({side: scheme.name for side, scheme in _ERROR_SCHEMES.items()}, return_dtype=pl.String)
     evidence = pl.when(pl.col('evidence') != '').then(pl.format(' · source: {}', 'evidence')).otherwise(pl.lit(''))
     return ITEM_PROPOSALS.check(decided.select(source='run', row='id', unit='unit', scheme=scheme, label='category', by='annotator',
                                                reason=pl.col('reason') + evidence))

@@ -93,7 +93,6 @@ def _cut(template: str, fields: Sequence[str]) -> tuple[tuple[str, str], ...]:
 # %% ../../nbs/04_models/04_prompts.ipynb #c11
 def read_template(
     folder: Path|str,  # holds prompt.txt, and perhaps past_text_prompt.txt
-    literal_newlines: bool = False,  # a backslash and an n in the files stand for a line break
 ) -> str:  # a template for `Prompt`
     "One template from an author's two files. Raises `DataError` when prompt.txt is missing or is not UTF-8."
     main, past = Path(folder)/'prompt.txt', Path(folder)/'past_text_prompt.txt'
@@ -104,14 +103,13 @@ def read_template(
         raise DataError(f'cannot read the prompt files in {folder} ({error}): get the data set again') from None
     # what follows is never formatted by the authors, so its braces are literal
     if ending: template += '\n\n' + ending.replace('{', '{{').replace('}', '}}')
-    return template.replace('\\n', '\n') if literal_newlines else template
+    return template
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c13
 def paper_prompt(
     name: str,  # data set and prompt, as 'final/zero_shot1' or 'final/cot_judgement_prompt'
     fields: Sequence[str],  # the fields that the authors' code fills, as ('text', 'summary')
     *,
-    literal_newlines: bool = False,
     example_answer: str = '',
 ) -> Prompt:
     "The authors' own prompt, fetched through the data registry. Raises `DataError` when it is not there or has other fields."
@@ -120,7 +118,7 @@ def paper_prompt(
     root = Path(files.get(dataset))
     folders = {path.parent.name: path.parent for path in sorted(root.rglob('prompt.txt'))}
     if wanted not in folders: raise DataError(f'{dataset} publishes no prompt {wanted!r}, only {sorted(folders)}')
-    template = read_template(folders[wanted], literal_newlines)
+    template = read_template(folders[wanted])
     try: return Prompt(name, 1, template, tuple(fields), example_answer=example_answer, source='paper')
     except UsageError as error: raise DataError(f'the published file differs from what was expected: {error}') from None
 

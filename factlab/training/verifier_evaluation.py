@@ -175,29 +175,25 @@ def evaluation_rows(
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c16
 BASELINES: dict[str, Callable] = {'asked directly': asked_directly, 'cosine': cosines, 'word overlap': word_overlaps}
 
-def _limit(limits: int|Mapping[str, int]|None, name: str) -> int|None:
-    return limits.get(name) if isinstance(limits, Mapping) else limits
-
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #b9b4bd87
 def evaluate_verifier(
     verifier,  # anything with `.name` and `.probabilities`
     names: Sequence[str] = tuple(MEASURED_SETS),
     max_pairs: int|Mapping[str, int]|None = None,  # of each set, or by set
     baselines: Sequence[str] = (),  # keys of BASELINES
-    compared: int|Mapping[str, int]|None = None,  # the baselines see the first so many of these pairs: asking a large model is slow
     store=None,
     seed: int = 0,
 ) -> pl.DataFrame:  # EVALUATION
-    "Measure a verifier on real sets; on some of the pairs compare it with the baselines."
+    "Measure a verifier on real sets, and compare it with the baselines."
     asked, rows = {name: BASELINES[name] for name in baselines}, []
     thresholds: dict[str, float|None] = {verifier.name: .5, **{name: None for name in asked}}
     for name in names:
-        pairs = measured_pairs(name, _limit(max_pairs, name), seed)
-        texts, few = pairs.select('evidence', 'claim').rows(), _limit(compared, name) or len(pairs)
+        pairs = measured_pairs(name, max_pairs.get(name) if isinstance(max_pairs, Mapping) else max_pairs, seed)
+        texts = pairs.select('evidence', 'claim').rows()
         score = verifier.probabilities(texts, store)[:, 0]
         rows += evaluation_rows(pairs, {verifier.name: score}, thresholds)
-        others = {other: baseline(texts[:few], store=store) for other, baseline in asked.items()}
-        if others: rows += evaluation_rows(pairs.head(few), {verifier.name: score[:few]} | others, thresholds)
+        others = {other: baseline(texts, store=store) for other, baseline in asked.items()}
+        if others: rows += evaluation_rows(pairs, {verifier.name: score} | others, thresholds)
     return EVALUATION.frame(rows).unique(maintain_order=True)
 
 # %% ../../nbs/18_training/06_verifier_evaluation.ipynb #c20

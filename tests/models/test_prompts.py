@@ -82,11 +82,11 @@ def write_prompt(folder: Path, main: str, past: str|None = None):
 
 def test_authors_files_are_joined_as_their_code_does(tmp_path, monkeypatch):
     write_prompt(tmp_path/'prompts'/'inference_prompts'/'cot9', 'é {{}}\n{text}\n', '\nEnd with {"A": 1} {text}.\n\n')
-    write_prompt(tmp_path/'prompts'/'inference_prompts'/'plain', 'One\\nTwo {text}')
+    write_prompt(tmp_path/'prompts'/'inference_prompts'/'plain', 'One\nTwo {text}')
     monkeypatch.setattr(files, 'get', lambda name: tmp_path)
     prompt = paper_prompt('final/cot9', ['text'])
     assert prompt.source == 'paper' and prompt.render(text='{x}')[0].content == 'é {}\n{x}\n\n\nEnd with {"A": 1} {text}.'
-    assert paper_prompt('final/plain', ('text',), literal_newlines=True).render(text='\\n')[0].content == 'One\nTwo \\n'
+    assert paper_prompt('final/plain', ('text',)).render(text='\\n')[0].content == 'One\nTwo \\n'
     with pytest.raises(DataError, match='cot9'): paper_prompt('final/nonesuch', ('text',))
     with pytest.raises(DataError, match='gold'): paper_prompt('final/plain', ('text', 'gold'))
     with pytest.raises(DataError): read_template(tmp_path)
