@@ -437,15 +437,15 @@ def explain_declared(audited: AuditedPaper, explained: set[tuple[str, str]]) -> 
     return found
 
 # %% ../../nbs/17_audit/03_findings.ipynb #c43
-def repeated_rows(cells: PublishedCells, digits: int = 12) -> list[tuple[str, str, str]]:  # exhibit, and two rows
-    "Rows of one exhibit that print the same numbers throughout, with at least so many significant digits in all."
+def repeated_rows(cells: PublishedCells) -> list[tuple[str, str, str]]:  # exhibit, and two rows
+    "Rows of one exhibit that print the same numbers throughout, with twelve significant digits or more in all."
     rows: dict[tuple, str] = {}
     found = []
     for (exhibit, row), columns in cells.columns.items():
         numbers = [(c, cells.printed[exhibit, row, c]) for c in columns if cells.shows((exhibit, row, c))]
         significant = sum(len(re.sub(r'[^0-9]', '', printed).lstrip('0')) for _, printed in numbers)
         key = (exhibit, *numbers)
-        if significant >= digits and key in rows: found.append((exhibit, rows[key], row))
+        if significant >= 12 and key in rows: found.append((exhibit, rows[key], row))
         rows.setdefault(key, row)
     return found
 

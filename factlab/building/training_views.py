@@ -372,13 +372,12 @@ def built_shares(
 def new_words(
     text: str,
     before: str,
-    max_words: int = 6,
 ) -> str:
-    "The words of a text that have no counterpart in what was before it, in order; dots where there are more."
+    "Up to six words of a text that have no counterpart in what was before it, in order; dots where there are more."
     words, others = text.split(), before.split()
     blocks = SequenceMatcher(None, [*map(str.casefold, others)], [*map(str.casefold, words)], autojunk=False).get_opcodes()
     found = [word.strip('.,;:') for kind, _, _, start, end in blocks if kind in ('replace', 'insert') for word in words[start:end]]
-    return ' '.join(found[:max_words]) + ' …'*(len(found) > max_words)
+    return ' '.join(found[:6]) + ' …'*(len(found) > 6)
 
 # %% ../../nbs/12_building/02_training_views.ipynb #dfb7118e
 def step_boxes(

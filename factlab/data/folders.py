@@ -63,12 +63,11 @@ def read_folder(
 # %% ../../nbs/02_data/07_folders.ipynb #fo7
 def left_out_note(
     left_out: Mapping[str, str],  # of `Pages`
-    shown: int = 5,  # files to name
 ) -> str:  # '' where there are none
-    "The files that were left out, in words."
+    "The files that were left out, in words; five are named."
     if not left_out: return ''
-    named = '; '.join(f'{name} ({why})' for name, why in list(left_out.items())[:shown])
-    more = f'; and {len(left_out) - shown} more'*(len(left_out) > shown)
+    named = '; '.join(f'{name} ({why})' for name, why in list(left_out.items())[:5])
+    more = f'; and {len(left_out) - 5} more'*(len(left_out) > 5)
     return f'{len(left_out)} file{"s were" if len(left_out) != 1 else " was"} left out: {named}{more}'
 
 def left_out_of(

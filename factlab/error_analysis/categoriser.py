@@ -209,12 +209,12 @@ def extract_features(
     return found if encoder is None or found.is_empty() else found.with_columns(sentence=pl.Series(_nearest(cases, found, encoder, store),
         dtype=pl.String))
 
-def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: StoreChoice, max_sentences: int = 4) -> list[str]:
-    "The sentence nearest in meaning to the description (else to the summary), of those that share most words with summary and focus."
+def _nearest(cases: pl.DataFrame, found: pl.DataFrame, encoder: str, store: StoreChoice) -> list[str]:
+    "The sentence nearest in meaning to the description (else to the summary), of the four that share most words with summary and focus."
     queries, candidates = [], []
     for (text, summary, description), focus in zip(cases.select('text', 'summary', 'description').iter_rows(), found['focus'], strict=True):
         source = read_source(text)
-        order = np.argsort(-closeness(set(content_stems(f'{summary} {focus} {description or ""}')), source), kind='stable')[:max_sentences]
+        order = np.argsort(-closeness(set(content_stems(f'{summary} {focus} {description or ""}')), source), kind='stable')[:4]
         candidates.append([source.parts[i][:1000] for i in order])
         queries.append((description or summary)[:1000])
     vectors = Encoder(encoder).encode(queries + [part for parts in candidates for part in parts], store)
@@ -311,7 +311,6 @@ def fit_linear(
     labels: Sequence[str],
     name: str,
     trained_on: str = '',
-    strength: float = .3,  # inverse of the penalty on weights; chosen by cross-validation on DeFacto's training part
 ) -> LinearModel:
     """Fit by scikit-learn's logistic regression on standardised features, weights rounded to four digits.
 
@@ -320,7 +319,8 @@ def fit_linear(
     if len(set(labels)) < 2: raise DataError(f'a model needs cases of two classes or more, found {sorted(set(labels))}')
     values = seen.select(*FEATURES).to_numpy()
     mean, scale = values.mean(0), np.where(values.std(0) > 0, values.std(0), 1)
-    fitted = LogisticRegression(C=strength, max_iter=2000).fit((values - mean)/scale, list(labels))
+    # C is the inverse of the penalty on weights; chosen by cross-validation on DeFacto's training part
+    fitted = LogisticRegression(C=.3, max_iter=2000).fit((values - mean)/scale, list(labels))
     if len(fitted.classes_) > 2: weights, bias = fitted.coef_, fitted.intercept_
     else: weights, bias = np.stack([-fitted.coef_[0], fitted.coef_[0]])/2, np.array([-1, 1])*fitted.intercept_[0]/2
     rounded = lambda row: tuple(round(float(value), 4) for value in row)

@@ -64,7 +64,6 @@ def choose_templates(
     gold: pl.DataFrame,      # id, and the labels
     column: str = 'accurate',  # of verdicts and labels; 'eligible' for eligibility
     *,
-    positive: bool = True,  # which class FPR and FNR speak of
     resamples: int = 2000,
     level: float = .95,
     seed: int = 0,
@@ -74,7 +73,7 @@ def choose_templates(
     found = []
     for (judge,), part in rows.group_by('judge', maintain_order=True):
         groups = {template: each for (template,), each in part.group_by('template', maintain_order=True)}
-        counts = [class_counts(each['truth'] == positive, each[column] == positive, [False, True]) for each in groups.values()]
+        counts = [class_counts(each['truth'], each[column], [False, True]) for each in groups.values()]
         clusters = next(iter(groups.values()))['request_id']
         drawn = macro_f1(resampled_totals(cluster_totals(np.hstack(counts), clusters), resamples, seed).reshape(resamples, len(groups), 6))
         won = np.isclose(drawn, drawn.max(1, keepdims=True))
@@ -185,7 +184,6 @@ def self_preference(
     judgements: pl.DataFrame,  # schema JUDGEMENTS, two judges or more
     own: Mapping[str, str]|None = None,  # a judge's own responder; those of the same name when None
     *,
-    score: str = 'unadjusted',
     resamples: int = 10_000,
     level: float = .95,
     seed: int = 0,
@@ -199,7 +197,7 @@ def self_preference(
     if not own: return SELF_PREFERENCE.frame()
     if len(sums.judges) < 2: raise UsageError('self-preference compares a judge with the others: two judges or more')
     places = [(sums.responders.index(responder), sums.judges.index(judge)) for judge, responder in own.items()]
-    values, drawn = sums.values(score), sums.values(score, sums.drawn)
+    values, drawn = sums.values('unadjusted'), sums.values('unadjusted', sums.drawn)
     rows = []
     for judge, chosen in [*zip(own, [[place] for place in places], strict=True), ('mean', places)]:
         told = {'judge': judge, 'responder': own.get(judge, ''), 'own': np.mean([values[place] for place in chosen]),

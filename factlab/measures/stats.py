@@ -285,14 +285,13 @@ def run_means(
     scores: pl.DataFrame,  # one row for each run of each group
     value: str = 'value',  # the column to average
     by: Sequence[str] = (),  # columns to group by, for example method and metric
-    level: float = .95,
 ) -> pl.DataFrame:  # RUN_MEANS beside the columns of `by`
     "Mean ± half-width over runs, as FINAL's Table 9 prints it. Raises `DataError` on a missing column, `UsageError` on NaN or null."
     if missing := [name for name in (value, *by) if name not in scores.columns]:
         raise DataError(f'cannot average over runs: the columns {missing} are missing, found {scores.columns}')
     rows = []
     for key, part in (scores.group_by(list(by), maintain_order=True) if by else [((), scores)]):
-        mean = mean_interval(part[value].to_list(), level)
+        mean = mean_interval(part[value].to_list())
         rows.append({**dict(zip(by, key, strict=True)), 'runs': mean.n, 'mean': mean.estimate, 'plus_minus': mean.plus_minus,
                      'low': mean.low, 'high': mean.high})
     return pl.DataFrame(rows, schema={**{name: scores.schema[name] for name in by}, **RUN_MEANS.columns}, orient='row')

@@ -130,18 +130,16 @@ def find_adapter(
 def attach_lora(
     model,  # of transformers
     rank: int = 16,
-    alpha: float|None = None,  # None: twice the rank
     *,
     targets: str|Sequence[str] = 'all-linear',  # names of linear layers
     seed: int = 0,
-    dropout: float = 0.0,
 ):  # peft.PeftModel: only the thin matrices can be trained
     "Put fresh LoRA matrices beside a model's linear layers. Raises `UsageError` on a rank below 1."
     import torch
     from peft import LoraConfig, get_peft_model
     if rank < 1: raise UsageError(f'the rank of an adapter is 1 or more, found {rank}')
     wanted = targets if isinstance(targets, str) else list(targets)
-    config = LoraConfig(r=rank, lora_alpha=alpha if alpha is not None else 2*rank, target_modules=wanted, lora_dropout=dropout, bias='none')
+    config = LoraConfig(r=rank, lora_alpha=2*rank, target_modules=wanted, lora_dropout=0.0, bias='none')
     torch.manual_seed(seed)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', FutureWarning)  # peft asks by a name that transformers has replaced

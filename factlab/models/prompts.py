@@ -415,20 +415,19 @@ def _read(lines: list[_Line], opened: list[_Mark], notes: list[str]) -> Parsed[l
     return _ok(items, notes)
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c41
-def _under(rest: str, lines: list[str], marker: str, note: str = '') -> Parsed[str]:
+def _under(rest: str, lines: list[str], note: str = '') -> Parsed[str]:
     "What stands behind a heading, on its line and below."
     said = '\n'.join([rest, *lines]).strip()
-    return _ok(said, [note]) if said.strip(_WRAPPING + '\n') else unparsed(f'nothing follows "{marker}"')
+    return _ok(said, [note]) if said.strip(_WRAPPING + '\n') else unparsed('nothing follows "Final Output"')
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c42
 _SOFT = r'\s*_"“”‘’\'`'  # what decorates a heading, inside a character class
 
 def parse_final_output(
     text: str,  # a chain of thought
-    marker: str = 'Final Output',  # the heading, in any case and decoration
 ) -> Parsed[str]:  # what stands under it
-    "The text after the last heading `marker`. Unparsed when there is none, or when nothing follows it."
-    words = r'[\s_-]{1,3}'.join(re.escape(word) for word in marker.split())
+    "The text after the last heading *Final Output*, in any case and decoration. Unparsed when there is none, or when nothing follows it."
+    words = r'Final[\s_-]{1,3}Output'
     after = rf'[{_SOFT}]{{0,8}}'
     heading = re.compile(rf'[#>{_SOFT}\d.)(–—-]{{0,16}}{words}{after}(?:[:\uff1a]|$|[–—-](?=\s)){after}', re.IGNORECASE)
     loose = re.compile(rf'[#>{_SOFT}\d.)(–—-]{{0,16}}{words}\b[^:\n]{{0,80}}:{after}$', re.IGNORECASE)
@@ -436,9 +435,9 @@ def parse_final_output(
     lines = text.splitlines()
     for pattern in (heading, loose):
         found = [(number, match.end()) for number, line in enumerate(lines) if (match := pattern.match(line.strip()))]
-        if found: return _under(lines[found[-1][0]].strip()[found[-1][1]:], lines[found[-1][0] + 1:], marker)
+        if found: return _under(lines[found[-1][0]].strip()[found[-1][1]:], lines[found[-1][0] + 1:])
     ends = [match.end() for match in inside.finditer(text)]
-    return _under(text[ends[-1]:], [], marker, f'"{marker}" stands inside a line') if ends else unparsed(f'no line begins with "{marker}"')
+    return _under(text[ends[-1]:], [], '"Final Output" stands inside a line') if ends else unparsed('no line begins with "Final Output"')
 
 # %% ../../nbs/04_models/04_prompts.ipynb #c48
 _TOKEN = re.compile(r'''(?P<escape>\\.)|(?P<open>\{(?=\s*["'}]))|(?P<close>\})|(?P<double>")'''

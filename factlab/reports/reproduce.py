@@ -71,14 +71,14 @@ class Outcome:
 
 def outcome_table(
     outcomes: Iterable[Outcome],
-    width: int = 100,  # of the table at the most, as `plain_table` shows it: names of cells are cut
 ) -> pl.DataFrame:  # of text: what a run ends with
-    "The closing table: one row for each exhibit, with the cell that stands for it (○ printed, ◐ recomputed, ● measured)."
+    """The closing table: one row for each exhibit, with the cell that stands for it (○ printed, ◐ recomputed, ● measured). Names of cells
+    are cut, so that `plain_table` shows it in 100 columns."""
     rows = [(o.exhibit, *(_closing_cells(o.manifest) if o.manifest else ('–', 'stopped with an error' if o.error else '–', '–')))
             for o in outcomes]
     columns = dict(zip(_CLOSING, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(_CLOSING, ())
     rest = sum(max(map(len, (name, *texts))) for name, texts in columns.items() if name != _CLOSING[2]) + 2*(len(columns) - 1)
-    columns[_CLOSING[2]] = tuple(_cut(text, max(width - rest, len(_CLOSING[2]))) for text in columns[_CLOSING[2]])
+    columns[_CLOSING[2]] = tuple(_cut(text, max(100 - rest, len(_CLOSING[2]))) for text in columns[_CLOSING[2]])
     return pl.DataFrame(columns, schema=dict.fromkeys(_CLOSING, pl.String))
 
 _CLOSING = ('exhibit', 'paper prints', 'recomputed or measured', 'agrees? over baseline?')

@@ -62,7 +62,7 @@ def _pictures(spec: dict, **_) -> tuple[dict, dict]:
     "A notebook's two pictures of a chart, from its Vega-Lite specification."
     svg = _render(spec)
     width, height = (round(float(re.search(rf'\b{side}="([\d.]+)"', svg)[1])) for side in ('width', 'height'))
-    return {'image/svg+xml': svg, 'image/png': _png(svg, scale=2)}, {'image/png': {'width': width, 'height': height}}
+    return {'image/svg+xml': svg, 'image/png': _png(svg)}, {'image/png': {'width': width, 'height': height}}
 
 # %% ../../nbs/16_reports/02_theme.ipynb #c9
 _OVERRIDES = frozenset('\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069')  # embeddings, overrides and isolates of direction
@@ -186,9 +186,9 @@ def _render(spec: dict) -> str:
     svg = vl_convert.vegalite_to_svg(spec, vl_version=version)
     return _LABELLED.sub(r'<\1\2><title>\3</title></\1>', svg)
 
-def _png(svg: str, scale: float) -> bytes:
+def _png(svg: str) -> bytes:
     import vl_convert
-    return packed(vl_convert.svg_to_png(svg, scale=scale))
+    return packed(vl_convert.svg_to_png(svg, scale=2))
 
 # %% ../../nbs/16_reports/02_theme.ipynb #c22
 def packed(
@@ -236,16 +236,15 @@ def renamed(
 def save_chart(
     chart: 'altair.TopLevelMixin',  # any altair chart
     stem: Path|str,  # the files' path without suffix: figures/final/fig8
-    scale: float = 2,  # pixels of the PNG for each pixel of the chart
     names: Mapping[str, str] = {},  # noqa: B006  texts of the chart, and what is written instead, as a folder's name for its path
 ) -> tuple[Path, Path]:  # the SVG and the PNG
-    """Write `stem.svg` and `stem.png`, each whole or not at all, unless they already hold this chart. Raises `DataError` when the
-    chart cannot be drawn or the disk refuses."""
+    """Write `stem.svg` and `stem.png` (of twice the size), each whole or not at all, unless they already hold this chart. Raises
+    `DataError` when the chart cannot be drawn or the disk refuses."""
     stem = Path(stem)
     with load_altair().theme.enable('factlab'): spec = renamed(chart.to_dict(), names)
     paths = stem.with_name(f'{stem.name}.svg'), stem.with_name(f'{stem.name}.png')
     try:
         svg = _render(spec)
-        if write_if_changed(paths[0], svg.encode()) or not paths[1].is_file(): write_if_changed(paths[1], _png(svg, scale))
+        if write_if_changed(paths[0], svg.encode()) or not paths[1].is_file(): write_if_changed(paths[1], _png(svg))
     except ValueError as error: raise DataError(f'cannot draw {stem.name}: {str(error).strip()[:400]}') from error
     return paths

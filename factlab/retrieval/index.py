@@ -575,14 +575,13 @@ class BM25:
 def fuse(
     rankings: Sequence[Hits],  # of the same queries over the same rows
     k: int,
-    constant: int = 60,
 ) -> Hits:
     "Reciprocal rank fusion of several rankings. A row that a ranking does not have adds nothing."
     n = len(rankings[0].ids)
     if any(len(ranking.ids) != n for ranking in rankings):
         raise UsageError('rankings of different queries cannot be fused: search with the same ones')
     ids = np.concatenate([ranking.ids for ranking in rankings], axis=1)
-    gain = np.concatenate([np.broadcast_to(1/(constant + 1. + np.arange(ranking.ids.shape[1])), ranking.ids.shape) for ranking in rankings],
+    gain = np.concatenate([np.broadcast_to(1/(60 + 1. + np.arange(ranking.ids.shape[1])), ranking.ids.shape) for ranking in rankings],
                           axis=1)
     rows, places = np.nonzero(ids >= 0)
     pairs, which = np.unique(np.stack([rows, ids[rows, places]]), axis=1, return_inverse=True)

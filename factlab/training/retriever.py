@@ -288,12 +288,12 @@ def dev_set(
     return DevSet(claims, list(place), [{place[text] for text in bearing[claim]} for claim in claims])
 
 # %% ../../nbs/18_training/05_retriever.ipynb #1754aa8f
-def dev_recall(retriever: RetrieverInTraining, dev: DevSet, k: int = 10) -> float:
-    "R@k on the held-out pairs; 0 when there are none, so that the last weights are kept."
+def dev_recall(retriever: RetrieverInTraining, dev: DevSet) -> float:
+    "R@10 on the held-out pairs; 0 when there are none, so that the last weights are kept."
     if not dev.claims: return 0.
     query, passage = retriever.prefixes
-    hits = ExactIndex(retriever.encode(dev.pool, passage)).search(retriever.encode(dev.claims, query), k)
-    return float(recall_at_k(hits, dev.relevant, [k]).mean())
+    hits = ExactIndex(retriever.encode(dev.pool, passage)).search(retriever.encode(dev.claims, query), 10)
+    return float(recall_at_k(hits, dev.relevant, [10]).mean())
 
 # %% ../../nbs/18_training/05_retriever.ipynb #c26
 TRAINING_CURVE = Schema('training curve', {'step': pl.Int64, 'loss': pl.Float64, 'dev_recall': pl.Float64})

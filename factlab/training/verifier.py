@@ -69,12 +69,11 @@ def judged_pairs(
 
 def verifier_pairs(
     seed: int = 0,
-    max_statements: int = 1_400,  # of each source
     download: bool = True,  # False: only from `$FACTLAB_DATA` and the cache
 ) -> pl.DataFrame:  # CLAIM_EVIDENCE_PAIRS with `kind`; split train and dev, cut by page
     "All pairs of these sources, from which `mixed_pairs` draws. The same seed gives the same pairs."
     shares, written = {'train': 1 - DEV_SHARE, 'dev': DEV_SHARE}, load_written()
-    found = pl.concat([make_pairs(training_statements(seed, max_statements, download), seed), judged_pairs(download)])
+    found = pl.concat([make_pairs(training_statements(seed, download=download), seed), judged_pairs(download)])
     split = split_by('written/' + written['topic'], shares)
     # the passages are split before pairs are made, so no claim is paired with evidence of the other part
     parts = [written_pairs(written.filter(split == name), seed).with_columns(split=pl.lit(name)) for name in shares]

@@ -322,12 +322,11 @@ NOT_CHECKED = 'a bare answer is not checked'
 
 def left_out_note(
     text: str,
-    most: int = 3,  # answers that are shown
 ) -> str:
-    "The note on questions and bare answers of a text."
+    "The note on questions and bare answers of a text; three answers are shown."
     sentences = split_sentences(text)
     asked, answers = sum(map(is_question, sentences)), [sentence for sentence in sentences if is_bare_answer(sentence)]
-    shown = ', '.join(f'"{answer}"' for answer in answers[:most]) + f' and {len(answers) - most} more'*(len(answers) > most)
+    shown = ', '.join(f'"{answer}"' for answer in answers[:3]) + f' and {len(answers) - 3} more'*(len(answers) > 3)
     return '; '.join([*[f'{asked} question{"s"*(asked > 1)} left out, which state{"s"*(asked == 1)} nothing']*bool(asked),
                       *[f'{NOT_CHECKED}: {shown}']*bool(answers)])
 
@@ -421,9 +420,9 @@ def guarded(
     added = added_words(text, claim)
     return (sentence if added else claim), added
 
-def _addition_note(count: int, added: Iterable[str], most: int = 5, did: str = 'added') -> str:
+def _addition_note(count: int, added: Iterable[str], did: str = 'added') -> str:
     words = list(dict.fromkeys(added))
-    shown = ', '.join(f'"{word}"' for word in words[:most]) + f' and {len(words) - most} more words'*(len(words) > most)
+    shown = ', '.join(f'"{word}"' for word in words[:5]) + f' and {len(words) - 5} more words'*(len(words) > 5)
     return f'1 claim {did} {shown}: its sentence stands in its place' if count == 1 else (
         f'{count} claims {did} {shown}: their sentences stand in their place')
 

@@ -152,16 +152,13 @@ class Construction(NamedTuple):
     estimate: 'pl.DataFrame|None'
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #c1b97d1e
-def sample_sources(
-    sample: 'pl.DataFrame|None' = None,  # as `load('fhsum-sample')` gives it; None: that
-) -> 'pl.DataFrame':  # id, split, document, summary, wrong_spans
+def sample_sources() -> 'pl.DataFrame':  # id, split, document, summary, wrong_spans
     "Correct summaries of the sample: those without a hallucination, and those with an injected description, which is to be removed."
     import polars as pl
 
     from factlab.data.datasets import load
-    rows = load('fhsum-sample') if sample is None else sample
     span, injected = pl.concat_list(pl.struct('start', 'end')), pl.col('start').is_not_null() & (pl.col('kind') == 'injected')
-    kept = rows.filter(pl.col('start').is_null() | injected).with_columns(wrong_spans=pl.when(injected).then(span))
+    kept = load('fhsum-sample').filter(pl.col('start').is_null() | injected).with_columns(wrong_spans=pl.when(injected).then(span))
     return kept.select('id', 'split', 'document', 'summary', 'wrong_spans')
 
 # %% ../../../nbs/19_studies/03_fhsum/11_commands.ipynb #srcs0001

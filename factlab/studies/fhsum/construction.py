@@ -76,13 +76,12 @@ def examined_cells(
     sources: pl.DataFrame,    # that it was built from
     knowledge: pl.DataFrame,  # KNOWLEDGE
     seed: int = 0,
-    most: int = 100,          # samples, as in the paper
 ) -> list[dict]:  # for `make_cells`
-    """App. C.1 by rule: of drawn rows, whether the description is that of the name's only entry, or of none where it is to be false; and of
-    all names that the knowledge base has, how many have several entries."""
+    """App. C.1 by rule: of a hundred drawn rows, whether the description is that of the name's only entry, or of none where it is to be
+    false; and of all names that the knowledge base has, how many have several entries."""
     index = KnowledgeIndex(knowledge)
     injected = built.rows.filter(pl.col('description').is_not_null()).sort('id')
-    drawn, fits = injected.sample(min(most, injected.height), seed=seed).sort('id'), []
+    drawn, fits = injected.sample(min(100, injected.height), seed=seed).sort('id'), []
     for entity, description, label in drawn.select('entity', 'description', 'label').iter_rows():
         entries = knowledge[index.rows_of(entity)]['description'].to_list()
         fits.append(entries == [description] if label == FACTUAL else len(entries) == 1 and description not in entries)

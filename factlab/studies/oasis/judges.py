@@ -131,9 +131,9 @@ def format_examples(
 def order_seeds(
     first: int,
     runs: int,
-    examples: int = len(TEXT_EXAMPLES),
 ) -> list[int]:
     "Seeds of the runs, from `first` on, each with another order of the examples. Raises `UsageError` for more runs than orders."
+    examples = len(TEXT_EXAMPLES)
     if runs > (most := factorial(examples)): raise UsageError(f'{examples} examples have {most} orders: {runs} runs cannot all differ')
     found: dict[tuple[int, ...], int] = {}  # by order
     for seed in count(first):
