@@ -6,7 +6,6 @@ import pytest
 
 from factlab.core.core import project_dir
 from factlab.models.adapters import TRAINED_PARTS, find_adapter
-from factlab.models.transformers_backend import TINY_SHA256
 from factlab.models.weights import weights_of
 from factlab.reports.exhibits import computed_here
 from factlab.reports.reproduce import stale_results
@@ -40,7 +39,7 @@ def test_results_rest_on_the_weights_that_ship_or_that_are_fetched_by_name():
     "But for those of another plan than today's, which `factlab reproduce --stale` names."
     stale = {f'{id}.{data}' if data else id for id, data, _ in stale_results()}
     adapters = {find_adapter(name).digest for name in TRAINED_PARTS}
-    known = {f'gguf:{digest}' for digest in (TINY_SHA256, *(file.sha256 for file in weights_of('small').files))}
+    known = {f'gguf:{digest}' for digest in (weights_of('tiny').sha256, *(file.sha256 for file in weights_of('small').files))}
     for result, manifest in MEASURED.items():
         assert result in stale or set(entries(manifest, 'adapter')) <= adapters, result
         assert {each for each in entries(manifest, 'weights') if each.startswith('gguf:')} <= known, result

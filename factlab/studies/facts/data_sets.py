@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FACTS_REPOSITORY', 'FACTS_REVISION', 'FACTS_EXAMPLES', 'TRANSCRIBED', 'FACTS_PAPER', 'ENTRIES', 'SENTENCE',
-           'SENTENCE_LABELS', 'FACTS_SAMPLE', 'FACTS', 'FACTS_COLUMNS', 'FACTS_MORE', 'load_facts_sample', 'load_facts',
+           'FACTS_SAMPLE', 'FACTS', 'FACTS_COLUMNS', 'FACTS_MORE', 'load_facts_sample', 'load_facts',
            'load_facts_examples']
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c2
@@ -43,7 +43,6 @@ ENTRIES = (Entry('facts', 'long answers judged against their document: requests,
 
 # %% ../../../nbs/19_studies/02_facts/10_data_sets.ipynb #c8
 SENTENCE = pl.Struct({'sentence': pl.String, 'label': pl.String, 'excerpts': pl.List(pl.String)})
-SENTENCE_LABELS = ('supported', 'unsupported', 'contradictory', 'no_rad')
 FACTS_SAMPLE = Schema('facts_sample', {'id': pl.String, 'document_id': pl.String, 'domain': pl.String, 'task': pl.String,
     'split': pl.String, 'document': pl.String, 'system': pl.String, 'request': pl.String, 'kind': pl.String, 'response': pl.String,
     'sentences': pl.List(SENTENCE), 'accurate': pl.Boolean, 'eligible': pl.Boolean})

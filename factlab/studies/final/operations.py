@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OPERATIONS', 'SIMPLE_OPERATIONS', 'LABELLED', 'MEASURED', 'VALIDITY', 'NAMES', 'Operation', 'example_cells',
            'operation_table', 'operation_shares', 'labels_plan', 'decided_labels', 'validity_plan', 'marked_headline',
-           'unmarked_items', 'validity_cells', 'operation_cells', 'operation_chart', 'explained_rows']
+           'unmarked_items', 'validity_cells', 'operation_cells', 'operation_chart']
 
 # %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c2
 from collections.abc import Mapping
@@ -16,8 +16,6 @@ from typing import NamedTuple
 import polars as pl
 
 from ...audit.recomputed import recomputed_cells
-from ...data.datasets import load
-from ...data.summaries import load_defacto
 from ...error_analysis.categories import title_of
 from ...error_analysis.schemes import DECIDED, ENTITY_SCHEME, OPERATION_SCHEME, SPAN_SCHEME, decide, read_scheme_labels
 from ...localization.baselines import ABSENT_NAMES, EVERY_SENTENCE
@@ -248,14 +246,3 @@ def operation_chart(
     both = measured.drop('published').join(printed, on='row', how='left', maintain_order='left')
     return comparison_chart(both.with_columns(panel=pl.lit(''), series=pl.lit('labels of people')), title, 'share of all errors',
                             interval='95 % bootstrap interval by summary', of='errors', domain=None)
-
-# %% ../../../nbs/19_studies/01_final/11_operations.ipynb #c21
-def explained_rows(
-    download: bool = True,  # False: only from a local folder
-) -> pl.DataFrame:  # id, text, summary, explanation, gold
-    """DeFacto's explained summaries with the descriptions that FINAL made of them; none where FINAL does not have the summary. Descriptions
-    that enrichment added later are among them; they get no label."""
-    told = load_defacto(download).drop_nulls('explanation').unique(['text', 'summary'], keep='first', maintain_order=True)
-    made = load('final', download=download).select('text', 'summary', 'gold')
-    both = told.select('id', 'text', 'summary', 'explanation').join(made, on=['text', 'summary'], how='left', maintain_order='left')
-    return both.select('id', 'text', 'summary', 'explanation', pl.col('gold').fill_null([]))

@@ -11,9 +11,10 @@ from sklearn.metrics import roc_auc_score
 
 from factlab.core.core import DataError
 from factlab.data.datasets import load
+from factlab.grounding.parsing import LABELS
 from factlab.models.interface import ScriptedModel
 from factlab.runs.plan import execute
-from factlab.studies.facts.data_sets import FACTS_COLUMNS, FACTS_SAMPLE, SENTENCE_LABELS, TRANSCRIBED, load_facts, load_facts_sample
+from factlab.studies.facts.data_sets import FACTS_COLUMNS, FACTS_SAMPLE, TRANSCRIBED, load_facts, load_facts_sample
 from factlab.studies.facts.illustrations import composition, evasion_plan, example_evasions, example_requests, length_cells, request_lengths
 from factlab.studies.facts.measured import judge_cells, judges_plan
 from factlab.studies.facts.study import load_data
@@ -53,7 +54,7 @@ def test_labels_are_those_of_the_kind(sample):
         labels = [sentence['label'] for sentence in row['sentences']]
         errors = sum(label in WRONG for label in labels)
         low, high = ERRORS[row['kind']]
-        assert set(labels) <= set(SENTENCE_LABELS) and low <= errors <= high, row['id']
+        assert set(labels) <= set(LABELS) and low <= errors <= high, row['id']
         assert row['accurate'] == (errors == 0) and row['eligible'] == (row['kind'] not in ('evasive', 'refusal')), row['id']
         if row['kind'] == 'refusal': assert set(labels) == {'no_rad'}, row['id']
         assert row['response'] == ' '.join(sentence['sentence'] for sentence in row['sentences']), row['id']

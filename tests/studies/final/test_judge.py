@@ -12,7 +12,6 @@ from factlab.error_analysis.judge_validation import (
     ALWAYS,
     NO_MATCH,
     OVERLAP,
-    SCORES,
     baseline_matchings,
     counted_rates,
     decisions,
@@ -72,7 +71,8 @@ def test_the_judge_is_counted_as_by_hand(file, judge):
     assert len(judge.asked) == 6
     found = {(cell['row'], cell['column']): cell for cell in cells.filter(kind='value').iter_rows(named=True)}
     # read: zero-shot A A·B=A none=none | none A ; cot B, A=none, none=A | A none | none; the list that cannot be read is left out
-    mine = {column: found['people-judge', column]['measured'] for column in SCORES}
+    mine = {column: found['people-judge', column]['measured']
+            for column in ('Precision', 'Recall', 'Accuracy', 'Sensitivity', 'Specificity')}
     assert mine == pytest.approx({'Precision': (2/3 + 2/3)/2, 'Recall': (2/3 + 2/3)/2, 'Accuracy': 8/11, 'Sensitivity': 4/6,
                                   'Specificity': 4/5})
     assert found['people-judge', 'Accuracy']['n'] == 11 and found['people-judge', 'Accuracy']['unparsed'] == 1
