@@ -123,7 +123,13 @@ def compare_systems(
     answers: pl.DataFrame,  # system, id, and correct: Boolean, null where unparsed
     **options,  # as for `compare_pairs`: method, level
 ) -> pl.DataFrame:  # SYSTEM_PAIRS
-    "`compare_pairs` of the systems in a frame, in their order of first appearance, aligned by id."
+    """`compare_pairs` of the systems in a frame, in their order of first appearance, aligned by id. Raises `UsageError` where one lacks
+    an example that another has, or has one twice."""
+    rows = answers.select('system', 'id')
+    if rows.is_duplicated().any() or rows.height != rows['system'].n_unique()*rows['id'].n_unique():
+        counts = rows.group_by('system', maintain_order=True).agg(pl.col('id').n_unique(), rows=pl.len()).rows()
+        raise UsageError('the examples do not align: each system needs each id once, found (system, ids, rows) '
+                         f'{", ".join(map(str, counts[:5]))}. Compare on the examples that all have, and say how many those are')
     table = answers.pivot('system', index='id', values='correct').drop('id')
     return compare_pairs(table.columns, table.cast(pl.Float64).to_numpy().T, **options)
 

@@ -119,6 +119,8 @@ def test_answers_are_aligned_by_id():
     assert pairs.equals(compare_pairs([*'xyz'], matrix, method='exact')) and pairs['n'].max() < 30
     shuffled = frame.filter(system='y').vstack(frame.sample(fraction=1, shuffle=True, seed=1)).unique(['system', 'id'], keep='first')
     assert sorted(pairs['p']) == pytest.approx(sorted(compare_systems(shuffled, method='exact')['p']))
+    for bad in (frame.head(-1), pl.concat([frame, frame.head(1)])):
+        with pytest.raises(UsageError, match='do not align'): compare_systems(bad)
     unknown = compare_systems(frame.with_columns(correct=pl.lit(None)))
     assert unknown['n'].to_list() == [0]*3 and compare_systems(frame.clear()).is_empty()
 
