@@ -27,7 +27,7 @@ _OF_A_TEXT = re.compile(
     r'|erroneous(?:ly)?|errors?|mistake(?:n|s)?|imaginary|imagined|lies|lie|corrections?|corrected|errat(?:um|a))\b', re.IGNORECASE)
 _TEXTS = re.compile(
     r'\b(?:articles?|authors?|chapters?|claims?|contents?|entr(?:y|ies)|exams?|examples?|exercises?|facts|items|lines|lists?|notes?|pages?|paragraphs?|papers?'
-    r'|passages?|quiz(?:zes)?|quotations?|quotes?|reports?|sentences?|statements?|stor(?:y|ies)|texts?|below|above|following'
+    r'|passages?|quiz(?:zes)?|quotations?|quotes?|reports?|sentences?|statements?|stor(?:y|ies)|texts?|following'
     r'|everything|all of (?:it|this|these))\b', re.IGNORECASE)
 
 def disowning_word(

@@ -82,8 +82,7 @@ def check_report(
     summed = ', '.join(f'{counts.get(outcome, 0)} {outcome}' for outcome in OUTCOMES.values())
     texts, units = checked.texts.height, checked.units.height
     counted = f'{texts} text{"s"*(texts != 1)}, {units} {noun}{"s"*(units != 1)}: {summed}.'
-    unsure = checked.texts.filter(pl.col('verdict') == UNDECIDED, pl.col('least_supported') < checked.settings['sure'],
-                                  pl.col('supported') == pl.col('units')).height
+    unsure = checked.texts.filter(pl.col('verdict') == UNDECIDED, pl.col('reason').str.starts_with('the weakest with')).height
     sure = (f' In {unsure} undecided text{"s"*(unsure != 1)} every {noun} is supported, but not with the probability of '
             f'{checked.settings["sure"]:g} that FACTUAL takes for each.')*bool(unsure)
     lines += ['', f'{counted}{sure} Verifier: {printable(checked.settings["verifier"])}.', known_accuracy(checked.settings)]

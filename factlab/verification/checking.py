@@ -23,7 +23,7 @@ from ..data.others_files import others_form, read_others
 from ..models.interface import is_dry_run
 from ..retrieval.evidence_sentences import shared_weights
 from ..store.answers import StoreChoice
-from ..text.copies import copied_sentence
+from ..text.copies import beside_sentence, copied_sentence
 from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.sentences import blank_blocks, split_sentences
@@ -149,18 +149,19 @@ _OPEN = re.compile(r'(?:q(?:uestion)?[:.)]\s*)?(?:who|whose|whom|what|when|where
 _SAYS_SO = re.compile(r"\b(?:den(?:y|ies)|doubts?|knows?|knew|forget|not)\b|n['’]t\b|[–—-]\s*or (?:did|is|was|does|has)\b", re.IGNORECASE)
 
 def _asked_words(sentences: Sequence[tuple[str, int, int]]) -> str|None:
-    "Words that only questions of a text have, of those that state something: *he did, didn't he?*; and any question at its end."
-    if sentences and is_question(sentences[-1][0]): return f'it ends with a question, which is not checked: {sentences[-1][0][:80]}'
+    "Words that only questions of a text have, of those that state something: *he did, didn't he?*."
     asked = [sentence for sentence, _, _ in sentences
              if is_question(sentence) and (not _OPEN.match(sentence) or _SAYS_SO.search(sentence))]
     stated = '\n'.join(sentence for sentence, _, _ in sentences if not is_question(sentence))
     words = [word for word in (added_words(stated, '\n'.join(asked)) if asked else []) if word != 'not']
     return f'a question has words that no sentence states: {", ".join(words[:5])}' if words else None
 
-def _signs(source: str, text: str) -> str|None:
-    "Emoji and other signs of a text that its source lacks: 😉 and ❌ take back what they stand beside."
-    signs = ''.join(dict.fromkeys(sign for sign in text if unicodedata.category(sign) == 'So' and sign not in source))
-    return f'it has signs that the source lacks: {signs}' if signs else None
+def _taken_back(source: str, text: str) -> str|None:
+    "A question at the end of a text, and emoji that its source lacks: 😉 and ❌ take back what they stand beside."
+    signs = ''.join(dict.fromkeys(sign for sign in text if sign >= '\u2600' and unicodedata.category(sign) == 'So' and sign not in source))
+    last = next(reversed(split_sentences(text)), '')
+    return '; '.join([*[f'it ends with a question, which is not checked: {last[:80]}']*is_question(last),
+                      *[f'it has signs that the source lacks: {signs}']*bool(signs)]) or None
 
 def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) -> tuple[list[dict], dict[str, str], dict[str, str]]:
     "The units of all texts, why a text has none or not all that it says, and what nobody has read. What is only asked is no unit."
@@ -170,8 +171,7 @@ def _units(rows: pl.DataFrame, extractor: Extractor|None, store: StoreChoice) ->
         places = {id: sentence_places(text) for id, text in texts}
         found = {id: [place for place in sentences if not states_nothing(place[0])] for id, sentences in places.items()}
         why = {id: asked[id] or 'the text has no sentence' for id, sentences in found.items() if asked[id] or not sentences}
-        signs = {id: _signs(source, text) for id, source, text in rows.select('id', 'source', 'text').iter_rows()}
-        unread = {id: '; '.join(filter(None, (_unread(text, places[id]), _asked_words(places[id]), signs[id]))) for id, text in texts}
+        unread = {id: '; '.join(filter(None, (_unread(text, places[id]), _asked_words(places[id])))) for id, text in texts}
     else:
         stated = extractor.extract(rows['text'].to_list(), store)
         read = {id: as_the_text_has_it(text, one) for (id, text), one in zip(texts, stated, strict=True)}
@@ -234,32 +234,41 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
 
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12d
-_LISTED = re.compile(r'[\s>#*•–-]*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
+_LISTED = re.compile(r'(?:[\s>#*•]|[–-]\s)*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
 _BEGUN, _NOTE = re.compile(r'[A-Z](?=\w*\W+[a-z])'), re.compile(r'\[\d{1,3}\]')
-_POINTS_BACK = re.compile(r'\b(?:he|she|it|they|his|her|its|their)\b|^(?:this|these|those|that|the(?= [a-z]))\b', re.IGNORECASE)
+_POINTS_BACK = re.compile(r'\b(?:he|she)\b|^(?:it|they|his|her|its|their|this|these|those|that)\b', re.IGNORECASE)
 
 def _bare(text: str) -> str:  # without the marks of a list, a heading, bold type and a footnote
     return _NOTE.sub('', text[_LISTED.match(text).end():]).replace('**', '')
 
+def _words(unit: str) -> tuple[str, ...]: return tuple(written_words(_bare(unit).casefold()))
+
 def _worded(sources: Mapping[str, str]) -> dict[str, set[tuple[str, ...]]]:
     "The words of each sentence of the sources. A unit that is one of them is borne out whatever the verifier's probability."
-    return {id: {tuple(written_words(sentence.casefold())) for sentence in split_sentences(source)} for id, source in sources.items()}
+    return {id: set(map(_words, split_sentences(source))) for id, source in sources.items()}
 
 def _moved(source: str, text: str, before: str) -> str|None:
-    "Of a sentence with a pronoun, or that begins with *The company*: has the source another sentence before it than the text?"
+    "Of a sentence with a pronoun: has the source another sentence before it than the text?"
     points = _POINTS_BACK.search(text)
-    sentences, own, other = split_sentences(source), *(copied_sentence(source, each) for each in (text, before))
-    if not points or own is None or other is None or sentences.index(own) - sentences.index(other) in (0, 1): return None
+    own, other = (copied_sentence(source, each) if points else None for each in (text, before))
+    if own is None or other is None: return None
+    places = [[at for at, each in enumerate(split_sentences(source)) if each == sentence] for sentence in (own, other)]
+    if any(at - there in (0, 1) for at in places[0] for there in places[1]): return None
     return f'has another sentence before this one, so "{points[0]}" may be something else'
 
-def _doubt(source: str, text: str, sure: bool, before: str = '') -> str|None:  # before: the unit before it in the text
-    "Why a unit may not be supported although the verifier says so."
+def _around(source: str, claim: str) -> str:
+    "Where a source may take back what a claim copies: its first sentence, the copied one and those beside it; all where none is copied."
+    if (sentence := copied_sentence(source, claim)) is None: return source
+    above, below = beside_sentence(source, sentence)
+    return '\n'.join(dict.fromkeys((split_sentences(source)[0], above, sentence, below)))
+
+def _doubt(source: str, text: str, sure: bool, before: str = '', whole: str = '') -> str|None:
+    "Why a unit may not be supported although the verifier says so. `before` is the unit before it in its text, which is `whole`."
     claim = _bare(text)
-    named = claim[:1].lower() + claim[1:] if _BEGUN.match(claim) else claim  # a capital of a first word that may be no name
-    doubt = name_doubt(source, named)
+    doubt = name_doubt(source, claim if sure or not _BEGUN.match(claim) else claim[:1].lower() + claim[1:])  # its first word may be no name
     if sure and not doubt:
-        word = disowning_word(source, claim)
-        doubt = f'speaks of "{word}"' if word else copy_doubt(source, claim) or _moved(source, claim, _bare(before))
+        word = disowning_word(_around(source, claim), claim)
+        doubt = f'speaks of "{word}"' if word else copy_doubt(source, claim, whole) or _moved(source, claim, _bare(before))
     return doubt and f'the source {doubt}'
 
 def _units_before(units: Sequence[dict]) -> list[str]:
@@ -315,15 +324,19 @@ def check(
     else:
         units, why, unread = _units(rows, taker, store)
         probabilities = _said(verifier, [(sources[unit['id']], _bare(unit['text'])) for unit in units], store)
+    for id, source, text in rows.select('id', 'source', 'text').iter_rows():
+        if taken := _taken_back(source, text): unread[id] = '; '.join(filter(None, (unread.get(id), taken)))
     why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, unread, warned) if id in each)) for id in {**why, **unread, **warned}}
     verdicts = _verdict(probabilities)
-    worded = {} if by == 'span' else _worded(sources)
-    enough = [low >= sure or by != 'span' and tuple(written_words(_bare(unit['text']).casefold())) in worded[unit['id']]
+    worded, texts = {} if by == 'span' else _worded(sources), dict(rows.select('id', 'text').iter_rows())
+    enough = [low >= sure or by != 'span' and _words(unit['text']) in worded[unit['id']]
               for unit, low in zip(units, probabilities[:, 0], strict=True)]
+    doubts = [None]*len(units) if by == 'span' else [
+        _doubt(sources[unit['id']], unit['text'], low, before, texts[unit['id']]) if said == OUTCOMES['ENT'] else None
+        for before, unit, said, low in zip(_units_before(units), units, verdicts, enough, strict=True)]
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
              'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2],
-             'doubt': [_doubt(sources[unit['id']], unit['text'], low, before) if said == OUTCOMES['ENT'] and by != 'span' else None
-                       for before, unit, said, low in zip(_units_before(units), units, verdicts, enough, strict=True)]}
+             'doubt': doubts}
     shown = [] if is_dry_run() else _nearest(sources, units)
     names = ('evidence', 'evidence_start', 'evidence_end')
     nearest = {name: [each[name] for each in shown] or [None]*len(units) for name in names}

@@ -284,6 +284,7 @@ _SAID = (r'(?:yes|yeah|yep|no|nope|never|not at all|not really|not quite|of cour
          r'|definitely(?: not)?|exactly|indeed|correct|wrong|right|true|false|hardly|perhaps|maybe|probably(?: not)?)')
 _SHORT = (r'(?:so |neither )?(?:it|he|she|they|we|i|you|there|that|this)'
           r" (?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|may|might|must|ca|wo|am)(?:n't| not)?")
+_NUMBERED = re.compile(r'^\W*\d{1,2}[.)]\s')
 _ENDED = re.compile(r'[.!?…]\W*$')
 _BARE = re.compile(rf'\W*(?:{_SAID}(?:\W+{_SAID})*(?:\W+{_SHORT})?|{_SHORT})\W*')
 
@@ -301,17 +302,18 @@ def is_bare_answer(
     return len(sentence) < 80 and _BARE.fullmatch(plain_text(sentence).casefold()) is not None
 
 _ANNOUNCED = content_words(
-    'sure here is are following below this summary summaries summarized overview outline conclusion '
+    'sure here following below this summary summaries summarized overview outline conclusion '
     'introduction background key main important points takeaways details highlights findings results '
-    'facts information context notes brief short concise bullet list sentences answer response article '
+    'facts information context brief short concise bullet list sentences answer response article '
     'text passage document source report story news')
 
 def is_heading(
     line: str,
 ) -> bool:
     "Does a line only announce what follows, as *Key points:* or *Here is a summary of the article:*? One that says more does not."
-    words = {word for word in content_words(line) if not word.isdigit()}
-    return bool(words) and words <= _ANNOUNCED and (words == {'sure'} or not _ENDED.search(line))
+    words = content_words(_NUMBERED.sub('', line))
+    said = not re.search(r'\bhere\b', line, re.IGNORECASE) and re.search(r'\b(?:is|are|was|were)\b|%', line)
+    return bool(words) and words <= _ANNOUNCED and not said and (words == {'sure'} or not _ENDED.search(line))
 
 def states_nothing(sentence: str) -> bool:
     "A question, a bare answer or a heading."

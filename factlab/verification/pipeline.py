@@ -25,10 +25,9 @@ from ..retrieval.corpus import MANIFEST, PASSAGES, Corpus, cached_corpus, load_t
 from ..retrieval.index import Hits, TextSearch, check_k
 from ..store.answers import StoreChoice
 from ..store.cached import open_store
-from ..text.copies import changed_measure, changed_order, copied_sentence, dropped_doubt, left_out
+from ..text.copies import beside_sentence, changed_measure, changed_order, copied_sentence, dropped_doubt, in_one_sentence, left_out
 from ..text.disclaimers import disowned_elsewhere, disowning_word
 from ..text.language import language_warning
-from ..text.sentences import split_sentences
 from ..text.word_forms import added_words, lost_links, written_words
 from ..text.words import normal_text
 from factlab.verification.extraction import (
@@ -317,12 +316,13 @@ _TAKEN_BACK = re.compile(r'(?:that (?:is|was)|or|with these words)\b', re.IGNORE
 
 def _no_sentence(passage: str, claim: str) -> str|None:
     "Of a claim that is put together from words of several sentences."
-    if added_words(passage, claim) or not all(added_words(sentence, claim) for sentence in split_sentences(passage)): return None
+    if in_one_sentence(passage, claim) or added_words(passage, claim): return None
     return 'has the words of the claim, but no sentence with all of them'
 
 def copy_doubt(
     passage: str,
     claim: str,
+    text: str = '',  # that the claim is a sentence of
 ) -> str|None:  # as 'has "almost", which the claim leaves out'
     "What a claim made of a passage's words has otherwise than the sentence that it copies; None where it has words of its own."
     if (sentence := copied_sentence(passage, claim)) is None: return _no_sentence(passage, claim)
@@ -331,10 +331,9 @@ def copy_doubt(
     if numbers := changed_measure(sentence, claim): return f'has "{numbers[0]}", where the claim has "{numbers[1]}"'
     if words := changed_order(sentence, claim): return f'has "{words[0]}" before "{words[1]}", which the claim turns round'
     if part := left_out(sentence, claim): return f'has "{part}", which the claim leaves out'
-    sentences = split_sentences(passage)
-    above, below = (dict(zip(*pairs, strict=False)).get(sentence, '') for pairs in ((sentences[1:], sentences), (sentences, sentences[1:])))
-    if above.endswith(':') and not is_heading(above): return f'has "{above[-60:]}" above it'
-    if _TAKEN_BACK.match(below): return f'has "{below[:60]}" below it'
+    above, below = beside_sentence(passage, sentence)
+    if above.endswith(':') and not is_heading(above) and above not in text: return f'has "{above[-60:]}" above it'
+    if _TAKEN_BACK.match(below) and below not in text: return f'has "{below[:60]}" below it'
     return _no_sentence(passage, claim)
 
 def _doubted_claims(claims: Sequence[str], found: ClaimVerdicts, hits: Hits, passages: pl.DataFrame) -> dict[str, str]:

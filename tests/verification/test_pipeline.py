@@ -591,7 +591,7 @@ def test_the_verdict_is_what_the_outcomes_are(labels, method, chance):
         def probabilities(self, pairs, store=None):
             row = [chance, (1 - chance)/2, (1 - chance)/2]
             return np.array([np.roll(row, int(evidence.split()[-1])) for evidence, _ in pairs], np.float32).reshape(-1, 3)
-    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {names[at]} has {label}') for at, found in enumerate(labels)
+    passages = pl.DataFrame([dict(id=f'{at}/{rank}', page='p', text=f'claim {names[at]}. {label}') for at, found in enumerate(labels)
                              for rank, label in enumerate(found)] or [dict(id='x', page='p', text='nothing 1')])
     parts = Labelled()
     found = verify_texts(pl.DataFrame({'id': ['t'], 'text': ['claim']}), passages, parts, 'bm25', parts, method=method, store=False)

@@ -13,6 +13,7 @@ from factlab.verification.extraction import (
     SentenceExtractor,
     claims_of,
     is_bare_answer,
+    is_heading,
     is_question,
     load_extractor,
     of_statements,
@@ -149,3 +150,12 @@ def test_the_command_checks_by_claim(capsys, tmp_path, home):
     (tmp_path/'a.csv').write_text('text,summary\nThe mill closed in 1900.,Did the mill close? No.\n')
     code, output, errors = say(capsys, 'check', tmp_path/'a.csv', '--by', 'claim', '--extractor', 'sentences', '--verifier', 'cosine')
     assert code == 0 and 'UNDECIDED' in output and '"No."' in output, (output, errors)
+
+
+@pytest.mark.parametrize(('line', 'heading'), [
+    ('## Key points', True), ('**Summary**', True), ('Here is a summary of the article:', True), ('1. Overview', True), ('Sure!', True),
+    ('Sure, here are the main points in brief:', True), ('## The mill burned', False), ('Summary: The mill burned.', False),
+    ('The article is short.', False), ('The main story is not important', False), ('Results: 95%', False),
+    ('Main results: 14 of 20', False),
+    ('No key facts:', False), ('', False), ('---', False)])
+def test_what_only_announces_is_no_unit(line, heading): assert is_heading(line) == heading
