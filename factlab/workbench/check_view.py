@@ -46,12 +46,13 @@ def judged_check(
     given = checked.given.select('id', document='source', response='text', responder=pl.lit(''), request=pl.lit(''))
     label = pl.struct(sentence='text', label=pl.col('verdict').replace_strict(_LABELS), excerpt=pl.col('evidence').fill_null(''))
     sure = pl.format('probabilities {}', pl.col('probability').round(2).cast(pl.String).str.join(', '))
-    said = checked.units.group_by('id', maintain_order=True).agg(sentences=label, sure=sure)
+    doubts = pl.format('{} is doubtful: {}', 'unit', 'doubt').drop_nulls().str.join('; ').replace('', None)
+    said = checked.units.group_by('id', maintain_order=True).agg(sentences=label, sure=sure, doubts=doubts)
     if by_span: said = _by_sentence(checked).join(said.drop('sentences'), on='id', how='left')
     verdict, judge = pl.col('verdict'), pl.lit(str(checked.settings['verifier']))
     told = checked.texts.join(said, on='id', how='left', maintain_order='left').select(
         'id', pl.col('sentences').fill_null([]), request_id=pl.lit(''), responder=pl.lit(''), judge=judge, template=judge,
-        reason=pl.concat_str('sure', 'reason', separator='; ', ignore_nulls=True),
+        reason=pl.concat_str('sure', 'doubts', 'reason', separator='; ', ignore_nulls=True),
         accurate=pl.when(verdict == FACTUAL).then(True).when(verdict == NOT_FACTUAL).then(False),
         status=pl.when(verdict.is_in([FACTUAL, NOT_FACTUAL])).then(pl.lit('ok')).otherwise(verdict))
     found = judged_responses(given, JUDGEMENTS.check(told.select(*JUDGEMENTS.columns)), run=name)

@@ -127,6 +127,7 @@ def test_a_doubt_stands_beside_its_sentence_and_in_the_report():
     said = check_report(found)
     assert 'All of the mill is old.' in said and 'doubtful: the source has "Almost"' in said and 'It was sold.' not in said
     assert 'doubtful: the source has &quot;Almost&quot;' in check_html(found)
+    assert '1 is doubtful: the source has "Almost"' in browse_check(found, labels=None, encoder=None).judged.verdicts['reason'].item()
 
 
 def test_places_of_a_sentence_that_stands_in_a_block_as_well():
