@@ -19,18 +19,22 @@ from .sentences import split_sentences
 from .word_forms import HOLDING_WORDS, content_stems, word_stem, written_words
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp4
+_SUBJECT = re.compile(r'(?:he|she|it|they)\b', re.IGNORECASE)
 _COPIED = .75  # of the words of a claim
 
 @lru_cache(maxsize=64)
-def _sentences(passage: str) -> list[tuple[str, frozenset[str]]]:
-    return [(sentence, content_stems(written_words(sentence))) for sentence in split_sentences(passage)]
+def _sentences(passage: str) -> list[tuple[str, frozenset[str], frozenset[str]]]:
+    "Sentences, their words, and these with the words of the sentence before, where a pronoun at the beginning stands for one of them."
+    plain = [(sentence, content_stems(written_words(sentence))) for sentence in split_sentences(passage)]
+    return [(sentence, stems, stems | before if _SUBJECT.match(sentence) else stems)
+            for (sentence, stems), (_, before) in zip(plain, [('', frozenset[str]()), *plain], strict=False)]
 
 def beside_sentence(
     passage: str,
     sentence: str,  # of it
 ) -> tuple[str, str]:
     "The sentences of a passage before and behind one, each empty where there is none."
-    known = ['', *(each for each, _ in _sentences(passage)), '']
+    known = ['', *(each for each, _, _ in _sentences(passage)), '']
     at = known.index(sentence)
     return known[at - 1], known[at + 1]
 
@@ -40,7 +44,7 @@ def in_one_sentence(
 ) -> bool:
     "Has a sentence of a passage all words of a claim, small ones aside?"
     wanted = content_stems(written_words(claim))
-    return any(wanted <= stems for _, stems in _sentences(passage))
+    return any(wanted <= stems for _, _, stems in _sentences(passage))
 
 def copied_sentence(
     passage: str,
@@ -48,9 +52,9 @@ def copied_sentence(
 ) -> str|None:  # of the passage
     "The sentence that a claim copies, whole or in part."
     wanted = content_stems(written_words(claim))
-    common = {sentence: len(wanted & stems) for sentence, stems in _sentences(passage)}
+    common = {sentence: (len(wanted & meant), len(wanted & stems)) for sentence, stems, meant in _sentences(passage)}
     best = max(common, key=common.__getitem__, default='')
-    return best if wanted and best and common[best] >= _COPIED*len(wanted) else None
+    return best if wanted and best and common[best][0] >= _COPIED*len(wanted) else None
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp7
 class _Placed(NamedTuple):

@@ -37,7 +37,7 @@ def test_verify_prints_a_verdict_with_claims_and_evidence(corpus, capsys):
 
 def test_texts_from_arguments_files_and_a_pipe(corpus, capsys, monkeypatch, tmp_path):
     (tmp_path/'one.txt').write_bytes('\ufeffOtters live by rivers and eat fish.'.encode())
-    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(b'Owls rest in hollow trees.')))
+    monkeypatch.setattr(sys, 'stdin', io.TextIOWrapper(io.BytesIO(b'Owls rest in hollow trees by day.')))
     assert run('verify', '-', 'Trams cross bridges.', '--file', tmp_path/'one.txt', '--corpus', corpus, '--json', *EMBEDDED) == 0
     found = json.loads(capsys.readouterr().out)
     assert [text['id'] for text in found['texts']] == ['text 1', 'text 2', str(tmp_path/'one.txt')]
