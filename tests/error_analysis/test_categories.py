@@ -404,7 +404,7 @@ def test_proposals_are_counted_and_never_measured_or_shares(home):
         assert sum(map(sum, proposals.drop('gold').rows())) == rows.height
         assert final_errors.category_plan(exhibit, **plan.parameters, loaded=scripted_parts()).digest == plan.digest
         title = final_errors.category_chart(plan, done, final_errors.error_cells(plan, done)).to_dict()['title']
-        assert ('confirmed by nobody' in ' '.join(title['subtitle'])) == (side == 'invented') == ('proposed' in ' '.join(title['text']))
+        assert ('confirmed by nobody' in ' '.join(title['subtitle'])) == (side == 'invented') == ('Proposed' in ' '.join(title['text']))
 
 
 def test_shares_of_the_missed_beside_overlooking_at_random_are_those_of_a_loop():
