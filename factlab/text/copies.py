@@ -128,7 +128,7 @@ _DATING = frozenset('january february march april may june july august september
 _DATED, _YEAR = _DATING | {'half', 'first', 'second', 'third', 'early', 'late', 'morning', 'evening'}, re.compile(r'[12]\d{3}')
 _WORD = re.compile(r'\d+(?:[.,]\d+)*|[^\W\d_]+')
 _OPENS, _CLOSES = re.compile(r'[,;(–—]'), re.compile(r'[,;)–—]')
-_JOINED, _BEHIND_COMMA = frozenset(('and',)), frozenset(('and', 'which', 'who', 'whose', 'where', 'a', 'an', 'the'))
+_BEHIND_COMMA = frozenset(('and', 'which', 'who', 'whose', 'where', 'a', 'an', 'the'))
 _ROLES = frozenset(('by', 'to', 'from', 'before', 'after', 'during'))
 _SMALL = HOLDING_WORDS - {'part', 'kind', 'type', 'one', 'some'}
 
@@ -147,22 +147,21 @@ def _may_go(words: list[str], before: str, behind: str, leads: bool, ends: bool)
     plain = {word.casefold() for word in words}
     if all(word in _SMALL | _DATED or word[0].isdigit() for word in plain):
         return 'or' not in plain and (plain <= _SMALL or any(word in _DATING or _YEAR.fullmatch(word) for word in plain))
-    if leads: return words[-1].casefold() in _JOINED or ';' in behind
-    if ends: return words[0].casefold() in _JOINED or bool(_OPENS.search(before)) and words[0].casefold() in _BEHIND_COMMA
-    return bool(_OPENS.search(before) and _CLOSES.search(behind)) and words[0].casefold() in _BEHIND_COMMA
+    if leads: return words[-1].casefold() == 'and' or ';' in behind
+    first = words[0].casefold()
+    if ends and first == 'and': return True
+    return first in _BEHIND_COMMA and bool(_OPENS.search(before) and (ends or _CLOSES.search(behind)))
 
 def left_out(
     sentence: str,
     claim: str,  # that copies it
 ) -> str|None:  # as the sentence writes it
-    "A part of a sentence without which it says something else, and that the claim does not have; also a *by*, *to* or *from*."
+    "A part of a sentence without which it says something else, and that the claim does not have; also a *by*, *to*, *after* with its word."
     theirs, own = list(_WORD.finditer(sentence)), [found[0] for found in _WORD.finditer(claim)]
     stems, known = [_plain(found[0]) for found in theirs], list(map(_plain, own))
-    roles = _roles([found[0] for found in theirs]).items() - _roles(own).items()
-    of_claim = _roles(own).keys()
-    plain = set(map(str.casefold, own))
-    turned = sorted(f'{role} {word}' for (role, stem), word in roles if (role, stem) not in of_claim
-                    and (word.casefold() in plain or len(stem) > 3 and stem in known))  # May is no mayor
+    plain, roles = set(map(str.casefold, own)), _roles(own)
+    turned = sorted(f'{role} {word}' for (role, stem), word in _roles([found[0] for found in theirs]).items()
+                    if (role, stem) not in roles and (word.casefold() in plain or len(stem) > 3 and stem in known))  # May is no mayor
     if turned: return turned[0]
     for _, start, end, _, _ in SequenceMatcher(None, stems, known, autojunk=False).get_opcodes():
         words = [found[0] for found in theirs[start:end]]
