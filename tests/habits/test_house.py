@@ -1,10 +1,12 @@
 """The house: which module may import which, where files may lie, and what the package faces promise."""
 import ast
+import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -112,6 +114,31 @@ def test_a_package_is_not_imported_through_its_face():
 def test_a_paper_does_not_import_another():
     wrong = [str(line) for parts, line in every_import() if parts[0] == 'studies' and line.target[:1] == ('studies',)
              and len(line.target) > 1 and line.target[1] not in (parts[1], 'base')]
+    assert not wrong, '\n'.join(wrong)
+
+
+def code_of(notebook: Path) -> Iterator[tuple[str, ast.AST]]:
+    "Where each node of a notebook's code cells stands, without the lines that are for IPython."
+    for number, cell in enumerate(json.loads(notebook.read_text(encoding='utf-8'))['cells']):
+        if cell['cell_type'] != 'code': continue
+        lines = ''.join(cell['source']).split('\n')
+        code = '\n'.join('pass' if line.startswith(('%', '!')) else line for line in lines)
+        yield from ((f'{notebook.relative_to(ROOT)}, cell {number}', node) for node in ast.walk(ast.parse(code)))
+
+
+def test_a_notebook_imports_only_what_there_is():
+    "Examples and tests of a chapter name what other chapters export; most chapters run only in `make test`, and late."
+    wrong = []
+    for notebook in sorted((ROOT/'nbs').rglob('*.ipynb')):
+        if '.ipynb_checkpoints' in notebook.parts: continue
+        for place, node in code_of(notebook):
+            if not isinstance(node, ast.ImportFrom) or node.level or (node.module or '').split('.')[0] != 'factlab': continue
+            module = importlib.import_module(node.module)
+            wrong.extend(
+                f'{place}: {node.module} has no {alias.name}'
+                for alias in node.names
+                if alias.name != '*' and not hasattr(module, alias.name) and (*node.module.split('.')[1:], alias.name) not in modules()
+            )
     assert not wrong, '\n'.join(wrong)
 
 
