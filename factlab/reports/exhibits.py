@@ -263,8 +263,8 @@ def _fitting(cells: pl.DataFrame, where: Mapping) -> pl.DataFrame:
 # %% ../../nbs/16_reports/06_exhibits.ipynb #7ea31f1b
 def _best_baseline(cells: pl.DataFrame, cell: Mapping) -> dict[str, dict]:
     """The best baseline of a cell's column, or else of its row, and the difference to it with its interval, as far as they are there.
-    Of p-values none is the best."""
-    if cell['kind'] == 'p': return {}
+    Of p-values and of counts none is the best."""
+    if cell['kind'] in ('p', 'count'): return {}
     same = pl.col('metric').eq_missing(cell['metric']) & pl.col('kind').is_in(['value', 'count'])
     known = cells.filter(same & pl.col('measured').is_not_null(), status='baseline')
     baselines = known.filter(column=cell['column']).sort('measured', descending=True, maintain_order=True)

@@ -131,6 +131,7 @@ _OPENS, _CLOSES = re.compile(r'[,;(–—]'), re.compile(r'[,;)–—]')
 _BEHIND_COMMA = frozenset(('and', 'which', 'who', 'whose', 'where', 'a', 'an', 'the'))
 _ROLES = frozenset(('by', 'to', 'from', 'before', 'after', 'during'))
 _SMALL = HOLDING_WORDS - {'part', 'kind', 'type', 'one', 'some'}
+_RANKED = re.compile(r'\b(?:(?!arr|cont|for|gu|inter|inv|prot|requ|sugg|w)\w+est|most|least|only|first|last)\b', re.IGNORECASE)
 
 def _plain(word: str) -> str: return word_stem(word.casefold().replace(',', ''))
 
@@ -159,7 +160,7 @@ def left_out(
     "A part of a sentence without which it says something else, and that the claim does not have; also a *by*, *to*, *after* with its word."
     theirs, own = list(_WORD.finditer(sentence)), [found[0] for found in _WORD.finditer(claim)]
     stems, known = [_plain(found[0]) for found in theirs], list(map(_plain, own))
-    plain, roles = set(map(str.casefold, own)), _roles(own)
+    plain, roles, ranked = set(map(str.casefold, own)), _roles(own), _RANKED.search(claim)  # the first of a year
     turned = sorted(f'{role} {word}' for (role, stem), word in _roles([found[0] for found in theirs]).items()
                     if (role, stem) not in roles and (word.casefold() in plain or len(stem) > 3 and stem in known))  # May is no mayor
     if turned: return turned[0]
@@ -168,7 +169,7 @@ def left_out(
         if all(stem in known or word.casefold() in _SMALL for stem, word in zip(stems[start:end], words, strict=True)): continue
         before = sentence[theirs[start - 1].end():theirs[start].start()] if start else ''
         behind = sentence[theirs[end - 1].end():theirs[end].start()] if end < len(theirs) else ''
-        if not _may_go(words, before, behind, not start, end == len(theirs)): return ' '.join(words)
+        if ranked or not _may_go(words, before, behind, not start, end == len(theirs)): return ' '.join(words)
     return None
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp14

@@ -39,7 +39,7 @@ class Checker:
     extractor: Extractor|None = None  # of claims
     sure: float = SURE
     name: ClassVar[str] = 'check'
-    version: ClassVar[int] = 4  # a supported unit has its doubt
+    version: ClassVar[int] = 5  # a sentence of the source has to be probable, too
     schema: ClassVar[Schema] = CHECKS
 
     def predict(self, rows: pl.DataFrame, model: Model|None, store: StoreChoice = None, **sampling) -> pl.DataFrame:

@@ -27,8 +27,9 @@ from ..text.copies import beside_sentence, copied_sentence
 from ..text.disclaimers import disowning_word
 from ..text.language import language_warning
 from ..text.sentences import blank_blocks, split_sentences
-from ..text.word_forms import added_words, written_words
+from ..text.word_forms import added_words, content_stems, written_words
 from ..text.words import content_words, plain_text, whole_text
+from .asked_verifier import AskedVerifier
 from factlab.verification.extraction import (
     NOT_CHECKED,
     Extractor,
@@ -41,7 +42,7 @@ from factlab.verification.extraction import (
 )
 from .named_verifiers import load_verifier
 from .pipeline import copy_doubt, name_doubt, unsaid
-from .verdict_rules import ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
+from .verdict_rules import CONTR, ENT, FACTUAL, NOT_FACTUAL, OUTCOMES, SURE, UNDECIDED, labels_of
 from .verifier import NLI_LABELS, Pair, Verifier
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck4
@@ -236,20 +237,21 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12d
 _LISTED = re.compile(r'(?:[\s>#*•]|[–-]\s)*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
 _BEGUN, _NOTE = re.compile(r'[A-Z](?=\w*\W+[a-z])'), re.compile(r'\[\d{1,3}\]')
-_POINTS_BACK = re.compile(r'\b(?:he|she)\b|^(?:it|they|his|her|its|their|this|these|those|that)\b', re.IGNORECASE)
+_POINTS_BACK = re.compile(
+    r'\b(?:he|she)\b|^(?:it|they|his|her|its|their|this|these|those|that|then|there|both|(?:in|at|on|by|from) (?:the same|that|this) \w+'
+    r'|\w+ (?:days?|weeks?|months?|years?|hours?|minutes?) (?:later|earlier|before|after|afterwards)|the (?:latter|former|same|other))\b',
+    re.IGNORECASE)
+_THE = re.compile(r'the ([a-z]+)', re.IGNORECASE)
 
 def _bare(text: str) -> str:  # without the marks of a list, a heading, bold type and a footnote
     return _NOTE.sub('', text[_LISTED.match(text).end():]).replace('**', '')
 
 def _words(unit: str) -> tuple[str, ...]: return tuple(written_words(_bare(unit).casefold()))
 
-def _worded(sources: Mapping[str, str]) -> dict[str, set[tuple[str, ...]]]:
-    "The words of each sentence of the sources. A unit that is one of them is borne out whatever the verifier's probability."
-    return {id: set(map(_words, split_sentences(source))) for id, source in sources.items()}
-
 def _moved(source: str, text: str, before: str) -> str|None:
     "Of a sentence with a pronoun: has the source another sentence before it than the text?"
     points = _POINTS_BACK.search(text)
+    if not points and (the := _THE.match(text)) and the[1].casefold() not in map(str.casefold, written_words(before)): points = the
     own, other = (copied_sentence(source, each) if points else None for each in (text, before))
     if own is None or other is None: return None
     places = [[at for at, each in enumerate(split_sentences(source)) if each == sentence] for sentence in (own, other)]
@@ -275,12 +277,31 @@ def _units_before(units: Sequence[dict]) -> list[str]:
     "For each unit the one before it in the same text."
     return [other['text'] if other and other['id'] == unit['id'] else '' for other, unit in zip([None, *units], units, strict=False)]
 
+# %% ../../nbs/08_verification/13_checking.ipynb #ck12r
+_AGAINST = .8  # P(contradicted)
+
+def _add_rivals(verifier: Verifier, sources: Mapping[str, str], units: Sequence[dict], sure: np.ndarray, doubts: list[str|None],
+                store: StoreChoice) -> None:
+    "Doubt each sure unit that another sentence of its source contradicts, if it has half of the unit's words."
+    if isinstance(verifier, AskedVerifier): return  # a second question to a language model would have its price
+    pairs, places = list[Pair](), list[int]()
+    for at in np.flatnonzero(sure & np.equal(doubts, None)).tolist():
+        claim = _bare(units[at]['text'])
+        wanted, words = content_stems(written_words(claim)), _words(claim)
+        for sentence in split_sentences(sources[units[at]['id']]):
+            if _words(sentence) != words and 2*len(wanted & content_stems(written_words(sentence))) >= len(wanted):
+                pairs.append((sentence, claim))
+                places.append(at)
+    for at, (sentence, _), against in zip(places, pairs, _said(verifier, pairs, store)[:, CONTR], strict=True):
+        if against >= _AGAINST: doubts[at] = f'the source also says "{sentence[:80]}"'
+
+
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12t
-def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,  # units: with `enough`
+def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,
               least: Mapping[str, float]|None = None, unread: Collection[str] = ()) -> pl.DataFrame:  # schema CHECKED_TEXTS
     verdict, low = pl.col('verdict'), pl.col('p_supported').min()
     counts = units.group_by('id').agg(
-        pl.len().cast(pl.Int64).alias('units'), least_supported=low, weakest=pl.col('p_supported').filter(~pl.col('enough')).min(),
+        pl.len().cast(pl.Int64).alias('units'), least_supported=low,
         doubt=pl.format(f'look at {by} {{}}: {{}}', 'unit', 'doubt').drop_nulls().first(),
         **{name: (verdict == OUTCOMES[code]).sum().cast(pl.Int64)
            for name, code in (('supported', 'ENT'), ('contradicted', 'CONTR'), ('missing', 'NEUT'))})
@@ -293,11 +314,10 @@ def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], s
     whole_said = ~pl.col('reason').str.contains(NOT_CHECKED, literal=True).fill_null(False)
     whole_said &= ~pl.col('id').is_in(list(unread))
     supported = pl.col('supported') == pl.col('units')
-    enough = pl.col('weakest').is_null() & (pl.col('units') > 0) if least is None else pl.col('least_supported') >= sure
+    enough = pl.col('least_supported') >= sure
     factual = supported & enough & pl.col('doubt').is_null() & whole_said
     found = pl.when(pl.col('contradicted') > 0).then(pl.lit(NOT_FACTUAL)).when(factual).then(pl.lit(FACTUAL)).otherwise(pl.lit(UNDECIDED))
-    weakest = pl.col('weakest') if least is None else pl.col('least_supported')
-    least = (1000*weakest).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
+    least = (1000*pl.col('least_supported')).floor().cast(pl.Int64).cast(pl.String).str.zfill(3)  # never rounded up to what is needed
     unsure_because = pl.format(f'the weakest with probability 0.{{}} ({sure:g} is needed)', least)
     reason = pl.concat_str(pl.when(supported & ~enough).then(unsure_because), 'reason',
                            pl.when(supported).then('doubt'), separator='; ', ignore_nulls=True).replace('', None)
@@ -328,12 +348,12 @@ def check(
         if taken := _taken_back(source, text): unread[id] = '; '.join(filter(None, (unread.get(id), taken)))
     why = {id: '; '.join(dict.fromkeys(each[id] for each in (why, unread, warned) if id in each)) for id in {**why, **unread, **warned}}
     verdicts = _verdict(probabilities)
-    worded, texts = {} if by == 'span' else _worded(sources), dict(rows.select('id', 'text').iter_rows())
-    enough = [low >= sure or by != 'span' and _words(unit['text']) in worded[unit['id']]
-              for unit, low in zip(units, probabilities[:, 0], strict=True)]
+    texts = dict(rows.select('id', 'text').iter_rows())
+    probable = probabilities[:, 0] >= sure
     doubts = [None]*len(units) if by == 'span' else [
-        _doubt(sources[unit['id']], unit['text'], low, before, texts[unit['id']]) if said == OUTCOMES['ENT'] else None
-        for before, unit, said, low in zip(_units_before(units), units, verdicts, enough, strict=True)]
+        _doubt(sources[unit['id']], unit['text'], bool(low), before, texts[unit['id']]) if said == OUTCOMES['ENT'] else None
+        for before, unit, said, low in zip(_units_before(units), units, verdicts, probable, strict=True)]
+    if by != 'span': _add_rivals(verifier, sources, units, probable & (verdicts == OUTCOMES['ENT']), doubts, store)
     given = {'verdict': verdicts.tolist(), 'probability': probabilities.max(1, initial=0), 'p_supported': probabilities[:, 0],
              'p_missing': probabilities[:, 1], 'p_contradicted': probabilities[:, 2],
              'doubt': doubts}
@@ -343,5 +363,4 @@ def check(
     frame = UNITS.frame({name: [unit[name] for unit in units] for name in ('id', 'unit', 'start', 'end', 'text')} | given | nearest)
     settings = {'verifier': verifier.name, 'by': by, 'extractor': taker.name if taker else None, 'sure': sure,
                 'two_way': getattr(verifier, 'two_way', False)}
-    marked = frame.with_columns(enough=pl.Series(enough, dtype=pl.Boolean))
-    return Checked(frame, _of_texts(rows, marked, why, sure, by, least, unread), rows, settings)
+    return Checked(frame, _of_texts(rows, frame, why, sure, by, least, unread), rows, settings)

@@ -17,7 +17,8 @@ CASTLE = 'Halden Castle was built by the Duke of Orm.'
     ('{} This was put in by a vandal.', 'vandal'), ('{} This has not been verified.', 'not been verified'),
     ('What if it had gone otherwise? {}', 'What if'), ('In my nightmare {}', 'nightmare'), ('The video game Tower: {}', 'video game'),
     ('Plot of the film: {}', 'Plot of'), ('I am a chatbot. {}', 'chatbot'), ('A letter to the future. {}', 'letter to the future'),
-    ('I make things up. {}', 'make things up'), ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes')])
+    ('I make things up. {}', 'make things up'), ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes'),
+    ('Things that did not happen\n- {}', 'not happen'), ('Ideas for a novel: {}', 'Ideas for a novel'), ('Plot. {}', 'Plot')])
 def test_passages_that_call_themselves_untrue(around, word):
     assert disowning_word(around.format(CASTLE), CASTLE) == word
     assert disowning_word(around.format(CASTLE), around.format(CASTLE)) is None

@@ -53,7 +53,7 @@ def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
     UNITS.check(found.units)
     assert dict(CHECKED_TEXTS.check(found.texts).select('id', 'verdict').iter_rows()) == {
         'good': 'factual', 'wrong': 'not factual', 'open': 'undecided', 'unsure': 'undecided', 'tie': 'undecided', 'none': 'undecided'}
-    assert verifier.asked == [(SOURCE, text) for text in found.units['text']]
+    assert verifier.asked[:found.units.height] == [(SOURCE, text) for text in found.units['text']]
     assert found.texts.filter(id='wrong').row(0, named=True) | {'reason': None} == {
         'id': 'wrong', 'verdict': 'not factual', 'units': 2, 'supported': 1, 'contradicted': 1, 'missing': 0,
         'least_supported': pytest.approx(.2), 'reason': None}
@@ -101,6 +101,9 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
     ('Anna was a nurse in Lund. Clara was a judge. She was tried in 1944.', 'Anna was a nurse in Lund. She was tried in 1944.',
      'has another sentence before this one, so "She"'),
     ('Anna sold boats. Clara was a judge. In 1944 she was tried.', 'Anna sold boats. In 1944 she was tried.', 'so "she" may be'),
+    ('Varn makes pumps. Lund makes boats. The company was fined.', 'Varn makes pumps. The company was fined.', 'so "The company"'),
+    ('The hall is old. The mill was sold. The hall was burned.', 'The hall is old. The hall was burned.', None),
+    ('It was built in 1888. It was sold in 1921. Two years later it fell.', 'It was built in 1888. Two years later it fell.', 'Two years'),
     ('Anna ran home. It was hot. Bob swam. It was hot.', 'Anna ran home. It was hot. Bob swam. It was hot.', None),
     ('Sales rose in May. That was the largest rise of all.', 'Sales rose in May. That was the largest rise of all.', None),
     ('- The hoard is of silver.\n- It was -5 degrees cold.', 'The hoard is of silver. It was -5 degrees cold.', None),
@@ -116,6 +119,19 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
 def test_near_copies_and_what_is_only_asked_keep_a_text_from_being_factual(source, text, why):
     found = check(texts(('a', source, text)), Says(), store=False).texts.row(0, named=True)
     assert found['verdict'] == ('undecided' if why else 'factual') and (why or '') in (found['reason'] or '')
+
+
+def test_a_source_that_contradicts_itself_bears_nothing_out():
+    class Rival(Says):
+        "The hall burned but once."
+        def probabilities(self, pairs, store=None):
+            said = super().probabilities(pairs)
+            said[[source.count('.') == 1 and '1950' in source and '1944' in claim for source, claim in pairs]] = (.1, 0, .9)
+            return said
+    source = 'The hall of Varn burned in 1944. It was of brick.\n\nThe hall of Varn burned in 1950.'
+    found = check(texts(('a', source, 'The hall of Varn burned in 1944.'), ('b', source, 'It was of brick.')), Rival(), store=False)
+    assert found.units['doubt'].to_list() == ['the source also says "The hall of Varn burned in 1950."', None]
+    assert found.texts['verdict'].to_list() == ['undecided', 'factual']
 
 
 def test_a_doubt_stands_beside_its_sentence_and_in_the_report():
