@@ -254,10 +254,11 @@ def progress(
     and where standard error is no terminal, a line every minute."""
     from tqdm import tqdm
     shown = os.environ.get('FACTLAB_PROGRESS')
-    options = dict(iterable=iterable, total=total, desc=label, unit=unit, leave=False, disable=shown == '0', smoothing=0.1)
+    options = dict(iterable=iterable, total=total, desc=label, unit=unit, leave=False, disable=shown == '0', smoothing=0.1,
+                   unit_scale=unit in ('B', 'character'))
     lines = shown == 'lines' or (shown is None and not sys.stderr.isatty() and 'ipykernel' not in sys.modules)  # notebooks show bars
     if not lines: return tqdm(**options, delay=2, dynamic_ncols=True)
-    line = '{desc}: {n_fmt} of {total_fmt} {unit}s, {elapsed} so far, {remaining} left'
+    line = '{desc}: {n_fmt} of {total_fmt} {unit}s, {elapsed} so far, {remaining} left{postfix}'
     return tqdm(**options, delay=60, mininterval=60, maxinterval=60, file=_Lines(), bar_format=line)
 
 # %% ../../nbs/00_core/00_core.ipynb #594bbeeb

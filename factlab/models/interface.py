@@ -241,6 +241,9 @@ class ScriptedModel:
     def close(self) -> None: pass
 
 # %% ../../nbs/04_models/03_interface.ipynb #c37
+def _size(request: Request) -> int:  # in characters: long questions are asked first, so the number of answers foretells no time
+    return sum(len(message.content) for message in request.messages)
+
 class _Arrivals:
     "Collects the responses to one batch and puts them in the store in small groups. Used from several threads."
     group = 32  # answers in the store's transaction
@@ -248,6 +251,7 @@ class _Arrivals:
     def __init__(self, wanted: Mapping[str, Request], model: Model, store: Store|Literal[False], bar):
         self.keys, self.requests = list(wanted), list(wanted.values())
         self.model, self.store, self.bar = model, store, bar
+        self.sizes = list(map(_size, self.requests))
         self.answers: dict[str, Response] = {}
         self.waiting: dict[str, Row] = {}   # answered, not yet in the store
         self.failure: StoreError|None = None
@@ -260,7 +264,8 @@ class _Arrivals:
         with self.lock:
             if key not in self.answers:
                 self.answers[key] = response
-                self.bar.update(1)
+                self.bar.set_postfix_str(f'{len(self.answers):,} of {len(self.keys):,} answers', refresh=False)
+                self.bar.update(self.sizes[index])
                 if self.store and response.ok: self.waiting[key] = self._row(key, request, response)
             if self.failure: raise self.failure  # what came is kept all the same: it was paid for
             if len(self.waiting) >= self.group: self.flush()
@@ -297,8 +302,9 @@ def _keeping(arrivals: _Arrivals) -> Iterator[None]:
 
 # %% ../../nbs/04_models/03_interface.ipynb #c43
 def _ask_model(wanted: Mapping[str, Request], model: Model, store: Store|Literal[False]) -> dict[str, Response]:
-    label = next(iter(wanted.values())).label or model.name.partition('?')[0]
-    with progress(total=len(wanted), label=label, unit='answer') as bar:
+    labels, size = {request.label for request in wanted.values()}, sum(map(_size, wanted.values()))
+    label = labels.pop() if len(labels) == 1 else ''
+    with progress(total=size, label=label or model.name.partition('?')[0], unit='character') as bar:
         arrivals = _Arrivals(wanted, model, store, bar)
         try:
             with _keeping(arrivals) if store else nullcontext():
