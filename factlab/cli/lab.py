@@ -53,14 +53,17 @@ def lab_notebook(
     return found.id, _run_cells(found, folder)
 
 def _run_cells(run: 'Run', folder: Path|None) -> list[tuple[str, str]]:
-    "What a notebook with a run's workbench says: that of a check, or of any other run."
+    "What a notebook with a run's workbench says: that of a check, of mixed contexts, or of any other run."
     from factlab.verification.check_runs import CHECKS
+    from factlab.workbench.mixed_cases import MIXED_RUNS
     place = f', folder=Path({str(folder)!r})' if folder else ''
     head = 'from pathlib import Path\n\n' if folder else ''
-    browse = 'browse_check' if run.manifest['schema'] == CHECKS.name else 'browse'
+    schema, loaded = run.manifest['schema'], f'load_run({run.id!r}{place})'
+    names, shown = ('browse_check',)*2 if schema == CHECKS.name else ('browse',)*2
+    if schema in MIXED_RUNS: names, shown, loaded = 'browse_cases, run_cases', 'browse_cases', f'run_cases({loaded})'
     return [('markdown', '# The workbench of a run\n\nLabels are saved as they are given, in factlab\'s home folder.'),
-            ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import {browse}\n\n'
-             f'{browse}(load_run({run.id!r}{place}))')]
+            ('code', f'{head}from factlab.runs.runs import load_run\nfrom factlab.workbench import {names}\n\n'
+             f'{shown}({loaded})')]
 
 def _queue_notebook(path: Path) -> tuple[str, list[tuple[str, str]]]:
     "What a notebook with a queue's annotator says."

@@ -7,6 +7,7 @@ from .examples import read_examples as read_examples
 from .examples import sample_rows as sample_rows
 from .mixed_cases import MixedCases as MixedCases
 from .mixed_cases import mixed_cases as mixed_cases
+from .mixed_cases import run_cases as run_cases
 from .mixed_context import browse_cases as browse_cases
 from .page import browse as browse
 from .queues import annotate_queue as annotate_queue

@@ -17,6 +17,7 @@ import polars as pl
 
 from ..core.core import DataError, FactlabError, Schema, UsageError
 from ..data.datasets import fingerprint, load, load_sample
+from ..data.registry import entries
 from ..error_analysis.annotations import ITEMS
 from ..error_analysis.categoriser import find_focus
 from ..localization.matching import DEFAULT_JUDGE, MATCHES, MatchingJudge, load_judge, match_predictions
@@ -80,14 +81,16 @@ def rows_of(
     run: Run,
 ) -> tuple[pl.DataFrame, list[str]]:  # the data set's rows that the run is about, and notes
     "The rows under a run, by the name in its manifest. Raises `DataError` when they cannot be loaded."
-    name, wanted = run.manifest['dataset']['name'], run.predictions['id']
-    try: rows = load(name)
+    name, ids, asked = run.manifest['dataset']['name'], run.predictions['id'], run.manifest['dataset'].get('fingerprint')
+    papers = [each for each in entries() if each.endswith('-sample')] if name == 'sample' else []  # each paper calls its own *sample*
+    try: known = [load(each) for each in (name, *papers)]
     except FactlabError as error: raise DataError(f'the rows of run {run.id} are not at hand ({error}): pass them as rows=') from None
-    known = [frame.filter(pl.col('id').is_in(wanted.implode()))
-             for frame in ([rows, sample_rows()] if name == 'sample' else [rows])]
-    same = run.manifest['dataset'].get('fingerprint') in map(fingerprint, known)
-    rows = known[-1]
-    return rows, [] if same else [f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what was asked.']
+    shown = [*known]
+    if name == 'sample': known[:1], shown[:1] = [known[0], sample_rows()], [sample_rows()]*2  # with spans, categories and evidence
+    known, shown = ([frame.filter(pl.col('id').is_in(ids.implode())) for frame in frames] for frames in (known, shown))
+    rows = next((given for frame, given in zip(known, shown, strict=True) if fingerprint(frame) == asked), None)
+    note = f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what was asked.'
+    return (max(shown, key=len), [note]) if rows is None else (rows, [])
 
 # %% ../../nbs/20_workbench/06_examples.ipynb #c10
 _READ = Schema('predictions', {name: PREDICTIONS.columns[name] for name in ('id', 'status', 'reason', 'predicted')},

@@ -9,9 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench.test_widgets import html_of, only_text
 
+from factlab.cli.lab import lab_notebook
 from factlab.core.core import DataError, UsageError
+from factlab.data.datasets import load
+from factlab.mixed_context.judges import DirectJudge, verdict_json
 from factlab.mixed_context.labels import FACTUAL, LABELS, MIXED_PREDICTIONS, NON_FACTUAL, NONE, TRACES, UNNAMED
-from factlab.workbench.mixed_cases import claims_of, entries_for, evidence_marks, example_cases, mixed_cases
+from factlab.models.interface import ScriptedModel
+from factlab.runs.plan import make_run
+from factlab.runs.runs import Run
+from factlab.workbench.mixed_cases import claims_of, entries_for, evidence_marks, example_cases, mixed_cases, run_cases
 from factlab.workbench.mixed_context import (
     MAX_CLAIMS,
     SHOW_MIXED,
@@ -213,3 +219,20 @@ def test_many_summaries_methods_and_claims_open_quickly():
     many = TRACES.frame(step('0', c, evidence=f'It is {c}.') for c in range(1, 400))
     long = browse_cases(rows[:1], {'A': MIXED_PREDICTIONS.frame()}, {'A': many})
     assert len(long.view.cards.children) == MAX_CLAIMS and 'of 399 claims' in long.view.summary.value
+
+
+def test_a_run_is_shown_beside_the_others_on_its_rows(tmp_path):
+    "Of a method that answered twice the newer run; none on other rows, and none that is no judge of mixed contexts."
+    sample = load('fhsum-sample')
+    def judged(name: str, faithful: bool, split: str = 'test') -> Run:
+        rows = sample.filter(split=split).head(5)
+        model = ScriptedModel(name, lambda request: verdict_json(faithful, True))
+        return make_run(rows, DirectJudge('vanilla'), model, dataset='sample', store=False, folder=tmp_path/'runs')
+    run = judged('one', False)
+    judged('two', True), judged('three', True, 'dev')
+    cases = run_cases(run)
+    assert cases.methods == ('vanilla · one', 'vanilla · two') and not cases.notes and cases.run == 'sample'
+    assert cases.frame.height == 5 and cases.frame['document'].str.len_chars().min() > 100
+    assert cases.answers.filter(method='vanilla · two')['label'].to_list() == [NONE]*5
+    code = lab_notebook(run.id, run.folder.parent)[1][1][1]
+    assert 'browse_cases(run_cases(load_run(' in code
