@@ -131,7 +131,14 @@ _OPENS, _CLOSES = re.compile(r'[,;(–—]'), re.compile(r'[,;)–—]')
 _BEHIND_COMMA = frozenset(('and', 'which', 'who', 'whose', 'where', 'a', 'an', 'the'))
 _ROLES = frozenset(('by', 'to', 'from', 'before', 'after', 'during'))
 _SMALL = HOLDING_WORDS - {'part', 'kind', 'type', 'one', 'some'}
-_RANKED = re.compile(r'\b(?:(?!arr|cont|for|gu|inter|inv|prot|requ|sugg|w)\w+est|most|least|only|first|last)\b', re.IGNORECASE)
+_RANKS = frozenset('worst most least only first last'.split())
+_NO_RANKS = frozenset('arrest attest behest bequest budapest bucharest chest conquest contest detest digest dishonest earnest everest '
+                      'fest forest guest harvest honest infest ingest interest invest jest manifest midwest modest nest northwest pest '
+                      'priest protest quest request rest southwest suggest tempest test trieste unrest vest west zest'.split())
+
+def _ranked(words: list[str]) -> bool:
+    "Is there a superlative among words? Of *the first of 1904* no *1904* may go."
+    return any(word in _RANKS or len(word) > 4 and word.endswith('est') and word not in _NO_RANKS for word in map(str.casefold, words))
 
 def _plain(word: str) -> str: return word_stem(word.casefold().replace(',', ''))
 
@@ -160,7 +167,7 @@ def left_out(
     "A part of a sentence without which it says something else, and that the claim does not have; also a *by*, *to*, *after* with its word."
     theirs, own = list(_WORD.finditer(sentence)), [found[0] for found in _WORD.finditer(claim)]
     stems, known = [_plain(found[0]) for found in theirs], list(map(_plain, own))
-    plain, roles, ranked = set(map(str.casefold, own)), _roles(own), _RANKED.search(claim)  # the first of a year
+    plain, roles, ranked = set(map(str.casefold, own)), _roles(own), _ranked(own)
     turned = sorted(f'{role} {word}' for (role, stem), word in _roles([found[0] for found in theirs]).items()
                     if (role, stem) not in roles and (word.casefold() in plain or len(stem) > 3 and stem in known))  # May is no mayor
     if turned: return turned[0]
@@ -169,7 +176,8 @@ def left_out(
         if all(stem in known or word.casefold() in _SMALL for stem, word in zip(stems[start:end], words, strict=True)): continue
         before = sentence[theirs[start - 1].end():theirs[start].start()] if start else ''
         behind = sentence[theirs[end - 1].end():theirs[end].start()] if end < len(theirs) else ''
-        if ranked or not _may_go(words, before, behind, not start, end == len(theirs)): return ' '.join(words)
+        if ranked or not _may_go(words, before, behind, not start, end == len(theirs)):
+            return sentence[theirs[start].start():theirs[end - 1].end()]
     return None
 
 # %% ../../nbs/01_text/08_copies.ipynb #cp14

@@ -18,8 +18,8 @@ _ALWAYS = re.compile(
     r'\b(?:false(?:ly|hoods?)?|untrue|untruths?|hoax(?:es)?|myths?|legends?|rumou?r(?:s|ed)?|fiction(?:al|ali[sz]ed)?|fictitious|satir(?:e|es|ical)'
     r'|parod(?:y|ies)|retract(?:ed|s|ions?)|debunk(?:ed|s|ing)|disprove[dns]?|refute[ds]?|discredited|misconceptions?|misinformation|disinformation'
     r'|fake[ds]?|vandals?|bogus|pseudoscien(?:ce|tific)|unfounded|baseless|unverified|unconfirmed|alleged(?:ly)?|supposedly|purported(?:ly)?'
-    r'|what if|nightmares?|video games?|plot(?: of|(?=[.:]))|chatbots?|letters? to the future|ma(?:de|kes?) things up'
-    r'|(?:not|never|\w+n[’\']t) happen(?:ed)?|ideas? for an? (?:novel|book|film|play|story)|unbuilt|do not publish'
+    r'|what if|nightmares?|video games?|plot of|(?-i:\bPlot)(?=[.:])|chatbots?|letters? to the future|ma(?:de|kes?) things up'
+    r'|(?:did not|didn[’\']t|never) happen(?:ed)?(?! before| again)|ideas? for an? (?:novel|book|film|play|story)|unbuilt|do not publish'
     r'|hypothetical(?:ly)?|counterfactual(?:s|ly)?|made[- ]up|conspiracy theor(?:y|ies)|urban legends?|april fools?|lorem ipsum'
     r'|(?:test|dummy|mock|placeholder|sample) (?:data|texts?)|(?:for|a) test(?:ing)? (?:only|purposes?)'
     r"|(?:not?|none|nothing|never|\w+n't)\b[^.!?]{0,30}?\b(?:true|real|accurate|factual|correct|verified))\b", re.IGNORECASE)

@@ -238,10 +238,14 @@ def _verdict(probabilities: np.ndarray) -> np.ndarray:  # texts
 _LISTED = re.compile(r'(?:[\s>#*•]|[–-]\s)*(?:\d{1,3}[.)]\s+)?')  # marks of a list, a heading, a quotation
 _BEGUN, _NOTE = re.compile(r'[A-Z](?=\w*\W+[a-z])'), re.compile(r'\[\d{1,3}\]')
 _POINTS_BACK = re.compile(
-    r'\b(?:he|she)\b|^(?:it|they|his|her|its|their|this|these|those|that|then|there|both|(?:in|at|on|by|from) (?:the same|that|this) \w+'
-    r'|\w+ (?:days?|weeks?|months?|years?|hours?|minutes?) (?:later|earlier|before|after|afterwards)|the (?:latter|former|same|other))\b',
+    r'\b(?:he|she)\b|^(?:it|they|his|her|its|their|this|these|those|that|then|both(?! \w+ and\b)|there(?! (?:is|are|was|were|has|have)\b)'
+    r'|(?:in|at|on|by|from) (?:the same|that|this) \w+|\w+ (?:days?|weeks?|months?|years?|hours?|minutes?) (?:later|earlier|afterwards)'
+    r'|the (?:latter|former|same|other))\b', re.IGNORECASE)
+_THE = re.compile(  # what has no name of its own
+    r'the (company|firm|bank|city|town|village|country|island|river|lake|club|team|group|party|court|hospital|school|university|museum'
+    r'|church|building|house|bridge|ship|book|novel|film|song|play|painting|man|woman|boy|girl|child|couple|author|writer|painter|singer'
+    r'|actor|king|queen|president|minister|mayor|war|battle|project|law|drug|animal|study|patient|victim|suspect|driver)\b(?! of\b)',
     re.IGNORECASE)
-_THE = re.compile(r'the ([a-z]+)', re.IGNORECASE)
 
 def _bare(text: str) -> str:  # without the marks of a list, a heading, bold type and a footnote
     return _NOTE.sub('', text[_LISTED.match(text).end():]).replace('**', '')
@@ -249,13 +253,18 @@ def _bare(text: str) -> str:  # without the marks of a list, a heading, bold typ
 def _words(unit: str) -> tuple[str, ...]: return tuple(written_words(_bare(unit).casefold()))
 
 def _moved(source: str, text: str, before: str) -> str|None:
-    "Of a sentence with a pronoun: has the source another sentence before it than the text?"
-    points = _POINTS_BACK.search(text)
-    if not points and (the := _THE.match(text)) and the[1].casefold() not in map(str.casefold, written_words(before)): points = the
+    """Of a sentence with a pronoun, or with *The company*, *Two years later*: has the source another sentence before it than the text? Not
+    where *company* stands in the sentence before and in none that was left out."""
+    points, the = _POINTS_BACK.search(text), _THE.match(text)
+    points = points or the
     own, other = (copied_sentence(source, each) if points else None for each in (text, before))
     if own is None or other is None: return None
     places = [[at for at, each in enumerate(split_sentences(source)) if each == sentence] for sentence in (own, other)]
     if any(at - there in (0, 1) for at in places[0] for there in places[1]): return None
+    if points is the and the:
+        between = split_sentences(source)[max([at for at in places[1] if at < places[0][0]], default=-1) + 1:places[0][0]]
+        here, left = (the[1].casefold() in map(str.casefold, written_words(each)) for each in (before, ' '.join(between)))
+        if here and not left: return None
     return f'has another sentence before this one, so "{points[0]}" may be something else'
 
 def _around(source: str, claim: str) -> str:
@@ -278,23 +287,26 @@ def _units_before(units: Sequence[dict]) -> list[str]:
     return [other['text'] if other and other['id'] == unit['id'] else '' for other, unit in zip([None, *units], units, strict=False)]
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12r
-_AGAINST = .8  # P(contradicted)
+_AGAINST, _RIVALS = .8, 20  # P(contradicted); sentences that are asked about for a unit
 
 def _add_rivals(verifier: Verifier, sources: Mapping[str, str], units: Sequence[dict], sure: np.ndarray, doubts: list[str|None],
                 store: StoreChoice) -> None:
-    "Doubt each sure unit that another sentence of its source contradicts, if it has half of the unit's words."
-    if isinstance(verifier, AskedVerifier): return  # a second question to a language model would have its price
-    pairs, places = list[Pair](), list[int]()
+    "Doubt each sure unit that another sentence of its source contradicts by the verifier, if it has three of five of the unit's words."
+    if getattr(verifier, 'two_way', False) or isinstance(getattr(verifier, 'verifier', verifier), AskedVerifier): return  # it has its price
+    known, pairs, places = dict[str, list[tuple[str, tuple[str, ...], frozenset[str]]]](), list[Pair](), list[int]()
     for at in np.flatnonzero(sure & np.equal(doubts, None)).tolist():
-        claim = _bare(units[at]['text'])
+        claim, id = _bare(units[at]['text']), units[at]['id']
+        if id not in known:
+            known[id] = [(each, _words(each), content_stems(written_words(each))) for each in split_sentences(sources[id])]
         wanted, words = content_stems(written_words(claim)), _words(claim)
-        for sentence in split_sentences(sources[units[at]['id']]):
-            if _words(sentence) != words and 2*len(wanted & content_stems(written_words(sentence))) >= len(wanted):
-                pairs.append((sentence, claim))
-                places.append(at)
-    for at, (sentence, _), against in zip(places, pairs, _said(verifier, pairs, store)[:, CONTR], strict=True):
-        if against >= _AGAINST: doubts[at] = f'the source also says "{sentence[:80]}"'
-
+        common = [(len(wanted & stems), each) for each, own, stems in known[id] if own != words]
+        rivals = sorted((pair for pair in common if wanted and 5*pair[0] >= 3*len(wanted)), reverse=True)[:_RIVALS]
+        pairs += [(sentence, claim) for _, sentence in rivals]
+        places += [at]*len(rivals)
+    against = _said(verifier, pairs, store)[:, CONTR]
+    for row in np.argsort(against, kind='stable'):  # the strongest last
+        said = pairs[row][0][:80] + '…'*(len(pairs[row][0]) > 80)
+        if against[row] >= _AGAINST: doubts[places[row]] = f'the source also says "{said}", which may contradict it'
 
 # %% ../../nbs/08_verification/13_checking.ipynb #ck12t
 def _of_texts(rows: pl.DataFrame, units: pl.DataFrame, why: Mapping[str, str], sure: float, by: str,

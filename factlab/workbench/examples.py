@@ -82,12 +82,16 @@ def rows_of(
 ) -> tuple[pl.DataFrame, list[str]]:  # the data set's rows that the run is about, and notes
     "The rows under a run, by the name in its manifest. Raises `DataError` when they cannot be loaded."
     name, ids, asked = run.manifest['dataset']['name'], run.predictions['id'], run.manifest['dataset'].get('fingerprint')
-    papers = [each for each in entries() if each.endswith('-sample')] if name == 'sample' else []  # each paper calls its own *sample*
-    try: known = [load(each) for each in (name, *papers)]
+    def mine(rows: pl.DataFrame) -> pl.DataFrame: return rows.filter(pl.col('id').is_in(ids.implode()))
+    try: known = [mine(load(name))]
     except FactlabError as error: raise DataError(f'the rows of run {run.id} are not at hand ({error}): pass them as rows=') from None
     shown = [*known]
-    if name == 'sample': known[:1], shown[:1] = [known[0], sample_rows()], [sample_rows()]*2  # with spans, categories and evidence
-    known, shown = ([frame.filter(pl.col('id').is_in(ids.implode())) for frame in frames] for frames in (known, shown))
+    if name == 'sample':  # each paper calls its own *sample*; that of FINAL is shown with spans, categories and evidence
+        shown = [mine(sample_rows())]*2
+        known.append(shown[0])
+        if not len(shown[0]):
+            known += [mine(load(each)) for each in entries() if each.endswith('-sample')]
+            shown += known[2:]
     rows = next((given for frame, given in zip(known, shown, strict=True) if fingerprint(frame) == asked), None)
     note = f'The rows of {name!r} at hand are not exactly those of the run: texts may differ from what was asked.'
     return (max(shown, key=len), [note]) if rows is None else (rows, [])

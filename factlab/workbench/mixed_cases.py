@@ -12,11 +12,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
-from ..core.core import DataError, Schema, assets_dir
+from ..core.core import DataError, FactlabError, Schema, assets_dir
 from ..error_analysis.annotations import ITEM_LABELS, ITEMS, Label, LabelScheme
 from factlab.mixed_context.labels import (
     FACTUAL,
@@ -197,16 +198,23 @@ def mixed_cases(
 MIXED_RUNS = (MIXED_PREDICTIONS.name, TRACED.name)  # schemas of the runs that are shown so
 MAX_METHODS = 6  # that get a column of the table
 
+def _answered(id: str, folder: Path|None, mine: str) -> Run|None:
+    "A run, if it can be read and is of mixed contexts on the same rows."
+    try:
+        run = load_run(id, folder)
+        same = run.manifest['schema'] in MIXED_RUNS and run.manifest['dataset']['fingerprint'] == mine
+        return run if same and run.predictions is not None else None
+    except FactlabError: return None  # a damaged neighbour: `factlab runs list` names it
+
 def run_cases(
     run: Run,
 ) -> MixedCases:
-    """The summaries of a run through its method, and through those that answered the same rows last: of each the newest complete run.
+    """The summaries of a run through its method, and through those that answered the same rows last: of each the newest run.
     Raises `DataError` as `rows_of`."""
     (rows, notes), data = rows_of(run), run.manifest['dataset']
-    folder, mine, runs = run.folder and run.folder.parent, data['fingerprint'], dict[str, Run]()
-    others = list_runs(folder).filter(state='complete', dataset=data['name'], rows=data['rows'])
-    for each in (run, *(load_run(id, folder) for id in others['id'] if id != run.id)):
-        if each.manifest['schema'] not in MIXED_RUNS or each.manifest['dataset']['fingerprint'] != mine: continue
+    folder, runs = run.folder and run.folder.parent, dict[str, Run]()
+    others = list_runs(folder).filter(pl.col('id') != run.id, state='complete', dataset=data['name'], rows=data['rows'])
+    for each in (run, *filter(None, (_answered(id, folder, data['fingerprint']) for id in others['id']))):
         name = each.manifest['method']['name'], (each.manifest['model'] or {}).get('name')
         runs.setdefault(' · '.join(filter(None, name)), each)
     left = len(runs) - MAX_METHODS

@@ -120,9 +120,9 @@ def test_a_paper_does_not_import_another():
 def code_of(notebook: Path) -> Iterator[tuple[str, ast.AST]]:
     "Where each node of a notebook's code cells stands, without the lines that are for IPython."
     for number, cell in enumerate(json.loads(notebook.read_text(encoding='utf-8'))['cells']):
-        if cell['cell_type'] != 'code': continue
-        lines = ''.join(cell['source']).split('\n')
-        code = '\n'.join('pass' if line.startswith(('%', '!')) else line for line in lines)
+        source = ''.join(cell['source'])
+        if cell['cell_type'] != 'code' or source.startswith('%%'): continue
+        code = re.sub(r'^(\s*)[%!].*', r'\1pass', source, flags=re.MULTILINE)
         yield from ((f'{notebook.relative_to(ROOT)}, cell {number}', node) for node in ast.walk(ast.parse(code)))
 
 

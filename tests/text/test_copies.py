@@ -57,7 +57,10 @@ def test_parts_that_are_moved_whole_are_not(sentence, claim):
     ('Before the mill burned, it was sold.', 'After the mill burned, it was sold.', 'before mill'),
     ('The hall was sold by the mayor, and the tower burned in May 1944.', 'The tower burned in May 1944.', None),
     ('On Monday the hall burned.', 'The hall burned.', None), ('A guest was hurt in 1944.', 'A guest was hurt.', None),
-    ('Varn was the richest town in the 15th century.', 'Varn was the richest town.', 'in the 15 th century')])
+    ('Varn was the richest town in the 15th century.', 'Varn was the richest town.', 'in the 15th century'),
+    ('Varn was the wealthiest town in 1904.', 'Varn was the wealthiest town.', 'in 1904'),
+    ('It was the worst flood of the century.', 'It was the worst flood.', 'of the century'),
+    ('Budapest was besieged in 1944.', 'Budapest was besieged.', None), ('The priest was hurt in May.', 'The priest was hurt.', None)])
 def test_parts_without_which_a_sentence_says_something_else(sentence, claim, part):
     assert left_out(sentence, claim) == part and left_out(sentence, sentence) is None
 

@@ -18,7 +18,7 @@ CASTLE = 'Halden Castle was built by the Duke of Orm.'
     ('What if it had gone otherwise? {}', 'What if'), ('In my nightmare {}', 'nightmare'), ('The video game Tower: {}', 'video game'),
     ('Plot of the film: {}', 'Plot of'), ('I am a chatbot. {}', 'chatbot'), ('A letter to the future. {}', 'letter to the future'),
     ('I make things up. {}', 'make things up'), ('Lorem ipsum. {}', 'Lorem ipsum'), ('For testing purposes: {}', 'For testing purposes'),
-    ('Things that did not happen\n- {}', 'not happen'), ('Ideas for a novel: {}', 'Ideas for a novel'), ('Plot. {}', 'Plot')])
+    ('Things that did not happen\n- {}', 'did not happen'), ('Ideas for a novel: {}', 'Ideas for a novel'), ('Plot. {}', 'Plot')])
 def test_passages_that_call_themselves_untrue(around, word):
     assert disowning_word(around.format(CASTLE), CASTLE) == word
     assert disowning_word(around.format(CASTLE), around.format(CASTLE)) is None
@@ -26,7 +26,8 @@ def test_passages_that_call_themselves_untrue(around, word):
 
 @pytest.mark.parametrize('passage', [
     CASTLE, '', 'The piano was invented around 1700.', 'The privilege was withdrawn in 1876. The text survives.', 'Orm lies in the north.',
-    'The mirror had the wrong shape.', 'Parts were prefabricated.'])
+    'The mirror had the wrong shape.', 'Parts were prefabricated.', 'It had never happened before.',
+    'The merger may not happen this year.', 'The Duke bought a plot. It was old.'])
 def test_passages_that_do_not(passage):
     assert disowning_word(passage, CASTLE) is None
 

@@ -41,6 +41,10 @@ class Says:
         return np.array([self.opinions.get(claim.split()[0], (.99, .005, .005)) for _, claim in pairs], np.float32).reshape(-1, 3)
 
 
+RIVALS = [('It is old and it has a mill.', text) for text in ('It is old.', 'It has a mill.', 'It is old.')] + [
+    ('A mill is beside it.', 'It has a mill.'), ('The mill was sold to the parish in 1952.', 'It has a mill.')]  # sentences with its words
+
+
 def texts(*rows: tuple[str, str, str]) -> pl.DataFrame: return TEXTS.frame(dict(zip(TEXTS.columns, row, strict=True)) for row in rows)
 
 
@@ -53,7 +57,8 @@ def test_each_sentence_is_one_pair_and_texts_have_three_outcomes():
     UNITS.check(found.units)
     assert dict(CHECKED_TEXTS.check(found.texts).select('id', 'verdict').iter_rows()) == {
         'good': 'factual', 'wrong': 'not factual', 'open': 'undecided', 'unsure': 'undecided', 'tie': 'undecided', 'none': 'undecided'}
-    assert verifier.asked[:found.units.height] == [(SOURCE, text) for text in found.units['text']]
+    asked = found.units.height
+    assert verifier.asked[:asked] == [(SOURCE, text) for text in found.units['text']] and sorted(verifier.asked[asked:]) == sorted(RIVALS)
     assert found.texts.filter(id='wrong').row(0, named=True) | {'reason': None} == {
         'id': 'wrong', 'verdict': 'not factual', 'units': 2, 'supported': 1, 'contradicted': 1, 'missing': 0,
         'least_supported': pytest.approx(.2), 'reason': None}
@@ -102,7 +107,10 @@ def test_what_is_no_sentence_is_not_read_and_keeps_a_text_from_being_factual():
      'has another sentence before this one, so "She"'),
     ('Anna sold boats. Clara was a judge. In 1944 she was tried.', 'Anna sold boats. In 1944 she was tried.', 'so "she" may be'),
     ('Varn makes pumps. Lund makes boats. The company was fined.', 'Varn makes pumps. The company was fined.', 'so "The company"'),
-    ('The hall is old. The mill was sold. The hall was burned.', 'The hall is old. The hall was burned.', None),
+    ('The mill is old. Anna sold it. The mill was burned.', 'The mill is old. The mill was burned.', None),
+    ('Varn is a firm. Lund is a firm. The firm was fined.', 'Varn is a firm. The firm was fined.', 'so "The firm"'),
+    ('Varn is old. It rained. There are two mills.', 'Varn is old. There are two mills.', None),
+    ('Varn is old. It rained. The oldest mill is there.', 'Varn is old. The oldest mill is there.', None),
     ('It was built in 1888. It was sold in 1921. Two years later it fell.', 'It was built in 1888. Two years later it fell.', 'Two years'),
     ('Anna ran home. It was hot. Bob swam. It was hot.', 'Anna ran home. It was hot. Bob swam. It was hot.', None),
     ('Sales rose in May. That was the largest rise of all.', 'Sales rose in May. That was the largest rise of all.', None),
@@ -130,8 +138,18 @@ def test_a_source_that_contradicts_itself_bears_nothing_out():
             return said
     source = 'The hall of Varn burned in 1944. It was of brick.\n\nThe hall of Varn burned in 1950.'
     found = check(texts(('a', source, 'The hall of Varn burned in 1944.'), ('b', source, 'It was of brick.')), Rival(), store=False)
-    assert found.units['doubt'].to_list() == ['the source also says "The hall of Varn burned in 1950."', None]
+    assert found.units['doubt'].to_list() == ['the source also says "The hall of Varn burned in 1950.", which may contradict it', None]
     assert found.texts['verdict'].to_list() == ['undecided', 'factual']
+
+
+@pytest.mark.parametrize(('two_way', 'text', 'asked'), [(False, 'The mill of Varn is old.', 20), (True, 'The mill of Varn is old.', 0),
+                                                        (False, 'It was so.', 0)])
+def test_other_sentences_are_asked_about_within_bounds(two_way, text, asked):
+    verifier = Says()
+    verifier.two_way = two_way
+    source = ' '.join([text, *(f'The mill of Varn is old in year {at}.' for at in range(1, 60))])
+    check(texts(('a', source, text)), verifier, store=False)
+    assert len(verifier.asked) == 1 + asked
 
 
 def test_a_doubt_stands_beside_its_sentence_and_in_the_report():
