@@ -13,9 +13,10 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from misbehaving_server import free_port
 
 CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
@@ -52,8 +53,13 @@ def running_lab(root: Path):
             time.sleep(0.2)
         yield f'http://127.0.0.1:{port}', token
     finally:
+        family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.terminate()
-        process.wait(90)  # it ends its kernels first, one after the other
+        try: process.wait(30)  # it ends its kernels first, and waits for ever where one of them does not answer
+        except subprocess.TimeoutExpired:
+            for each in (process, *family):
+                with suppress(psutil.NoSuchProcess): each.kill()
+            process.wait(30)
 
 
 @contextmanager
