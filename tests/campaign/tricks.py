@@ -32,7 +32,9 @@ def checked(name: str) -> pl.DataFrame:
 def tried(name: str, true: bool, _: random.Random) -> Trials:
     rows, wrong = checked(name).filter(true=true), 'not factual' if true else 'factual'
     for text, verdict in rows.select('text', 'verdict').iter_rows(): yield repr(text)*(verdict == wrong)
-    return f'FACTUAL {rows["verdict"].eq("factual").sum()}; all words stand in the source: {rows["copied"].sum()}'
+    told = {verdict: rows['verdict'].eq(verdict).sum() for verdict in ('factual', 'undecided', 'not factual')}
+    said = ', '.join(f'{verdict.upper()} {count}' for verdict, count in told.items())
+    return f'{said}; all words stand in the source: {rows["copied"].sum()}'
 
 
 KINDS: Kinds = {f'{kind}, {"borne out" if true else "not borne out"}': partial(tried, f'{name}.jsonl', true)

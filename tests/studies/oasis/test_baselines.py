@@ -13,6 +13,7 @@ from factlab.core.core import DataError, UsageError
 from factlab.measures.comparison import mcnemar
 from factlab.models.interface import Response, ScriptedModel
 from factlab.reports.baseline_rows import BEST_BASELINE
+from factlab.reports.exhibits import find_exhibits, headline
 from factlab.retrieval import methods as retrieval_methods
 from factlab.runs.plan import Rows, execute
 from factlab.studies.oasis.baselines import READ_ONLY, answer_counts, baseline_cells, compared_answers, compared_where_read, read_only
@@ -244,6 +245,7 @@ def test_figures_3_and_4_have_both_counts(texts, baselines):
     assert counted.filter(row='Baseline: majority')['measured'].to_list() == [0, 0, 20, 20]
     assert counted.filter(column='Factual, correct', status='baseline')['measured'].max() == 20  # a constant has all of them right
     assert counted.filter(row='Baseline: always Factual')['measured'].to_list() == [20, 20, 0, 0]
+    assert 'baseline' not in headline(find_exhibits(['oasis/fig4'])[0], counted)  # a count has no best
     assert 'Baseline: always Not Factual' not in counted['row']  # the majority says so
     more = {'majority': baselines['majority'].with_columns(predicted=pl.lit(True))}
     assert prediction_cells(both, more)[0].filter(row='Baseline: always Not Factual')['measured'].to_list() == [0, 0, 20, 20]
